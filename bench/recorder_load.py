@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.processes import Processes, own_domain
-from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.writer import joint_state
 from ros2_dynid.recording.read import load_samples
 
 JOINTS = tuple(f"joint_a{j}" for j in range(1, 8))

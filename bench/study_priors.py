@@ -29,7 +29,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.pipeline import identify
-from ros2_dynid.recording.in_order import joined_samples
+from ros2_dynid.recording.read import joined_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 

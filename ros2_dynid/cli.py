@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from ros2_dynid import commands
 from ros2_dynid.blas import one_blas_thread
-from ros2_dynid.commands.shared.flags import as_flag, with_flags
+from ros2_dynid.commands.shared.arguments import as_flag, with_flags
 from ros2_dynid.commands.shared.terminal import console_of
 from ros2_dynid.errors import DynidError, suggest
 from ros2_dynid.version import __version__

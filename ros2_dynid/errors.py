@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 Scalar: TypeAlias = str | float | bool
@@ -124,3 +125,43 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there are none"
+
+
+class NoteKind(str, Enum):
+    """What a note is about."""
+
+    DAMAGE = "damage"
+    """Part of the recording is lost: cut off, damaged or undecodable."""
+    STAMPS = "stamps"
+    """The stamps are not the sampling times."""
+    REPAIRED = "repaired"
+    """Samples were dropped, sorted, resampled or interpolated."""
+    REMARK = "remark"
+    """Nothing is wrong, but the reader should know."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note: its kind and a sentence."""
+
+    kind: NoteKind
+    text: str
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.text
+
+
+def damage(text: str) -> Note:
+    """Return a note on lost data."""
+    return Note(NoteKind.DAMAGE, text)
+
+
+def repaired(text: str) -> Note:
+    """Return a note on repaired data."""
+    return Note(NoteKind.REPAIRED, text)
+
+
+def remark(text: str) -> Note:
+    """Return a note on what the reader should know."""
+    return Note(NoteKind.REMARK, text)

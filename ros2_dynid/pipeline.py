@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ros2_dynid.atomic import write_text
+from ros2_dynid.atomic import check_place, committed, digest, write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import encode
 from ros2_dynid.errors import InputError, Option, Text
@@ -36,13 +36,12 @@ from ros2_dynid.identification.result import Identification, assemble_identifica
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, link_side_sensors
-from ros2_dynid.model.effort_sensors import declared_sensors, with_sensors
+from ros2_dynid.model.efforts import declared_sensors, with_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
-from ros2_dynid.results import check_place, committed, digest
 
 SUMMARY = "summary.json"
 

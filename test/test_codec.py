@@ -19,8 +19,7 @@ from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.units import Units
+from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.check import CheckRequest
 from ros2_dynid.usecases.gains import GainsRequest
 from ros2_dynid.usecases.identify import IdentifyRequest

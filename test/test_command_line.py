@@ -25,7 +25,7 @@ from rich.text import Text as RichText
 from ros2_dynid import cli
 from ros2_dynid.cli import main
 from ros2_dynid.commands import identify, mdh
-from ros2_dynid.commands.shared.flags import with_flags
+from ros2_dynid.commands.shared.arguments import with_flags
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method

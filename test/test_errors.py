@@ -12,18 +12,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ros2_dynid.commands.shared.flags import as_flag
+from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.errors import (
     DynidError,
     InputError,
     MissingPackageError,
+    NoteKind,
     Option,
     RankError,
     Text,
     as_field,
+    damage,
+    remark,
+    repaired,
     scalar_text,
 )
-from ros2_dynid.notes import NoteKind, damage, remark, repaired
 
 PACKAGE = Path(__file__).parents[1] / "ros2_dynid"
 SPEAKS_THE_COMMAND_LINE = {"commands", "cli.py", "nodes", "demo.py", "jobs.py", "processes.py"}

@@ -12,8 +12,8 @@ from paper_tables import Paper, arguments
 
 from ros2_dynid.base_parameters import METHODS, SOURCES, base_parameters
 from ros2_dynid.base_parameters.expressions import expression
+from ros2_dynid.base_parameters.numeric import Points, model_rows
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.sampling import Points, model_rows
 from ros2_dynid.base_parameters.scaling import criterion, scaled_points
 from ros2_dynid.base_parameters.symbols import symbolic_terms
 from ros2_dynid.model.load import load_robot

@@ -34,9 +34,9 @@ from ros2_dynid.identification.physical.consistency import (
 from ros2_dynid.identification.physical.essential import essential
 from ros2_dynid.identification.physical.standard import closest, essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.model.inertia import central_inertia, links_of
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.pseudo_inertia import central_inertia, links_of
 from ros2_dynid.model.robot import Coupling, Robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import Reporter

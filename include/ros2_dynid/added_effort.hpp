@@ -19,7 +19,7 @@ namespace ros2_dynid
 constexpr const char * added_effort_choices =
   "nothing, gravity, arm-gravity or gravity+friction:SHARE with SHARE between 0 and 1";
 
-/// What a text such as gravity+friction:0.8 declares, as in model/added_effort.py.
+/// What a text such as gravity+friction:0.8 declares, as in model/efforts.py.
 inline AddedEffort added_effort(const std::string & text)
 {
   AddedEffort adds;

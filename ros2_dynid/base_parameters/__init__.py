@@ -6,7 +6,7 @@
 """
 
 from ros2_dynid.base_parameters.compute import METHODS, base_parameters
+from ros2_dynid.base_parameters.numeric import SOURCES
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.sampling import SOURCES
 
 __all__ = ["METHODS", "SOURCES", "BaseParameters", "base_parameters"]

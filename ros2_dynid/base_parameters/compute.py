@@ -12,28 +12,24 @@ import numpy as np
 from ros2_dynid.base_parameters.closed_form import CLEAR_GAP, closed_form, rank_warnings
 from ros2_dynid.base_parameters.elastic_columns import add_elastic_coefficients
 from ros2_dynid.base_parameters.numeric import (
+    SOURCES,
     Dependence,
     by_qr,
     by_svd,
+    comparable,
     condition,
     equilibrium,
     in_column_order,
-    without_effect,
-)
-from ros2_dynid.base_parameters.reduced_form import build, si_coefficients
-from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.sampling import (
-    SOURCES,
-    comparable,
     model_rows,
     natural_units,
     points_needed,
     random_points,
     row_units,
+    without_effect,
 )
+from ros2_dynid.base_parameters.reach import units
+from ros2_dynid.base_parameters.result import BaseParameters, build, chosen_names, preference, si_coefficients
 from ros2_dynid.base_parameters.scaling import scaled_points
-from ros2_dynid.base_parameters.selection import chosen_names, preference
-from ros2_dynid.base_parameters.transfer import units
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Robot

@@ -15,10 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.base_parameters.closed_form import rank_warnings
-from ros2_dynid.base_parameters.numeric import by_qr
-from ros2_dynid.base_parameters.reduced_form import build, si_coefficients
-from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.sampling import (
+from ros2_dynid.base_parameters.numeric import (
+    by_qr,
     comparable,
     model_rows,
     natural_units,
@@ -26,7 +24,8 @@ from ros2_dynid.base_parameters.sampling import (
     random_points,
     row_units,
 )
-from ros2_dynid.base_parameters.transfer import units
+from ros2_dynid.base_parameters.reach import units
+from ros2_dynid.base_parameters.result import BaseParameters, build, si_coefficients
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Robot
 

@@ -16,8 +16,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from ros2_dynid.base_parameters.closed_form import closed_form
-from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.selection import preference
+from ros2_dynid.base_parameters.result import BaseParameters, preference
 from ros2_dynid.model.robot import Array, Robot
 
 LENGTHS = ("b", "d", "r")

@@ -29,7 +29,7 @@ class CppText:
 
 
 class CppSymbols:
-    """The motion of one joint by the names of the header's arguments (model/friction/kind.py)."""
+    """The motion of one joint by the names of the header's arguments (model/friction.py)."""
 
     v, sign, load, warmth = CppText("v"), CppText("sign"), CppText("load"), CppText("0.0")
     shape = float("nan")  # an argument of the function: its name stands for whatever number a column asks for

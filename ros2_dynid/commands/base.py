@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.shared.command import items
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 from ros2_dynid.errors import InputError
 

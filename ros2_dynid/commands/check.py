@@ -7,9 +7,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
-from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.arguments import (
+    add_preparation_arguments,
+    add_reading_arguments,
+    add_robot_arguments,
+    preparation_of,
+    reading_of,
+    robot_source,
+)
 from ros2_dynid.commands.shared.terminal import Column, print_table
 
 if TYPE_CHECKING:

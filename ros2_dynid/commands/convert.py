@@ -8,8 +8,7 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.arguments import add_reading_arguments, add_robot_arguments, reading_of, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,9 +50,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> ConvertOutcome:
     """Read, cut and write, some samples at a time."""
-    from ros2_dynid.recording.read import iter_samples
+    from ros2_dynid.recording.read import iter_samples, streamed
     from ros2_dynid.recording.save import check_target, save_pieces
-    from ros2_dynid.recording.streamed import streamed
 
     check_target(args.output, overwrite=args.overwrite)
     robot = None if args.robot is None else robot_from_args(args)

@@ -7,9 +7,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.arguments import (
+    add_robot_arguments,
+    add_surroundings_arguments,
+    robot_source,
+    surroundings_of,
+)
 from ros2_dynid.commands.shared.command import items, numbers
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
-from ros2_dynid.commands.shared.surroundings_arguments import add_surroundings_arguments, surroundings_of
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table, progress_bar
 
 if TYPE_CHECKING:

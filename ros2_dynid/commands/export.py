@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold, robot_from_args
 from ros2_dynid.commands.shared.command import items
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold, robot_from_args
 from ros2_dynid.commands.shared.terminal import Column, print_table
 from ros2_dynid.errors import InputError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.identification.model_file import IdentifiedModel
+    from ros2_dynid.model.from_urdf import ChainOptions
     from ros2_dynid.model.robot import Array, Robot
-    from ros2_dynid.model.subchain import ChainOptions
     from ros2_dynid.usecases.export import UrdfOutcome
 
 TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")

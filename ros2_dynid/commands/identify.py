@@ -9,13 +9,15 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.preparation_arguments import (
+from ros2_dynid.commands.shared.arguments import (
     add_preparation_arguments,
+    add_reading_arguments,
+    add_robot_arguments,
     add_sensor_argument,
     preparation_of,
+    reading_of,
+    robot_source,
 )
-from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
 from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction.laws import AUTO

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.shared.terminal import Column, print_table
 
 if TYPE_CHECKING:

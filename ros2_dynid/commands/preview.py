@@ -8,8 +8,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
-from ros2_dynid.commands.shared.surroundings_arguments import add_surroundings_arguments, surroundings_of
+from ros2_dynid.commands.shared.arguments import (
+    add_robot_arguments,
+    add_surroundings_arguments,
+    robot_source,
+    surroundings_of,
+)
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 
 if TYPE_CHECKING:

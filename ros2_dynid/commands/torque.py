@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:

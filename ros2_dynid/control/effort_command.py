@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/added_effort.py)."""
+"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/efforts.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ros2_dynid.model.added_effort import AddedByJoint
+from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.robot import Array
 
 if TYPE_CHECKING:

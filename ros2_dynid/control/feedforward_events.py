@@ -16,7 +16,7 @@ from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoe
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
-from ros2_dynid.model.added_effort import added_effort
+from ros2_dynid.model.efforts import added_effort
 from ros2_dynid.model.robot import Array, Robot
 
 

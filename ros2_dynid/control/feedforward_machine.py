@@ -56,7 +56,7 @@ from ros2_dynid.control.torque_ramp import TorqueRamp
 from ros2_dynid.control.transitions import Table, check_transition
 from ros2_dynid.dynamics.friction import at_temperature
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.model.added_effort import CHOICES, added_by_joint, declare_added_effort
+from ros2_dynid.model.efforts import CHOICES, added_by_joint, declare_added_effort
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.control.feedforward import FeedforwardModel
-from ros2_dynid.model.added_effort import AddedByJoint
+from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.robot import Array
 
 

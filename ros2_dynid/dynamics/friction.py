@@ -12,8 +12,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, Symbols
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm, Symbols
 from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint, group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -60,7 +59,7 @@ class Dual:
 
 @dataclass(frozen=True, eq=False)
 class DualSymbols:
-    """The motion of one joint as dual numbers (model/friction/kind.py); shape_slope: derivative of the shape."""
+    """The motion of one joint as dual numbers (model/friction.py); shape_slope: derivative of the shape."""
 
     v: Dual
     sign: Dual
@@ -119,7 +118,7 @@ LOCKED = 0.95
 
 @dataclass(frozen=True, eq=False)
 class ArraySymbols:
-    """The motion of one joint as arrays of any one shape (model/friction/kind.py)."""
+    """The motion of one joint as arrays of any one shape (model/friction.py)."""
 
     v: Array
     sign: Array

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ros2_dynid.blas import small_matrices
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import DynidError, InputError, Note, NoteKind
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason, readable
 from ros2_dynid.fleet.store import packed, write_whole
@@ -17,8 +17,7 @@ from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.recordings import prepare_file
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.notes import Note, NoteKind
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Reading
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member
-from ros2_dynid.recording.bag.folder import METADATA
+from ros2_dynid.recording.bag.read_bag import METADATA
 from ros2_dynid.recording.remote_file import RemoteFile
 
 if TYPE_CHECKING:

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.atomic import unsynced
+from ros2_dynid.atomic import committed, digest, unsynced
 from ros2_dynid.fleet.store import ENDING, packed, read_whole, unpacked, write_whole
 from ros2_dynid.fleet.trends import FrictionPoint
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.report.build import MODEL, PAGE
-from ros2_dynid.results import committed, digest
 
 OWN = f"robot{ENDING}"
 

@@ -10,16 +10,15 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import DISTANCES, RELATIVE_STD, Method
 from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.model.effort_sensors import LINK, check_sensors, felt_parts
-from ros2_dynid.model.robot import DRIVE
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, felt_parts
+from ros2_dynid.recording.samples import Reading
 
 PRIORS = ("auto", "none", "urdf")
 """What an estimate may be drawn towards, beside the model in a file: the robot's description where that helps unseen
 data, nothing, or the description in any case."""
 
 SENSORS = ("auto", "found")
-"""Where efforts are measured, beside what a caller declares (model/effort_sensors.py): as the robot's description says,
+"""Where efforts are measured, beside what a caller declares (model/efforts.py): as the robot's description says,
 the data only being asked; or as the data say."""
 
 

@@ -101,7 +101,7 @@ class FrictionTrial:
 
 @dataclass(frozen=True)
 class SensorRow:
-    """Which torque a joint's effort is: motor, link, link+Fc, ... (model/effort_sensors.py).
+    """Which torque a joint's effort is: motor, link, link+Fc, ... (model/efforts.py).
 
     used: as what it was identified; found: what the comparison on held-out data says, None where it was declared to be
     at the link; clear: whether that is certain. share: largest share of the joint's torque that viscous friction

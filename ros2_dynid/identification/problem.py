@@ -15,6 +15,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
+from ros2_dynid.errors import remark
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision, shift_late_efforts
 from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
@@ -29,11 +30,10 @@ from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.build_information import BuildInformation, OnChunk, build_information
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
-from ros2_dynid.model.effort_sensors import felt_parts
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.efforts import felt_parts
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.notes import remark
 from ros2_dynid.progress import Progress
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.tracking_loop import JointController

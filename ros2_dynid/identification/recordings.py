@@ -9,19 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from ros2_dynid.errors import Note
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import Filter, PreparationOptions, Prepared, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.prepared import shift_effort
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.notes import Note
 from ros2_dynid.progress import Progress
-from ros2_dynid.recording.ahead import ahead
-from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined_samples
-from ros2_dynid.recording.read import iter_samples
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.read import ClockSetBackError, ahead, in_order, iter_samples, joined_samples, streamed
 from ros2_dynid.recording.remote_file import RemoteFile
-from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.streamed import streamed
+from ros2_dynid.recording.samples import Reading, Samples
 
 PIECE_SAMPLES = 200_000
 """Samples of a recording held at a time."""

@@ -41,9 +41,9 @@ from ros2_dynid.identification.regression.two_sensors import drive_values, secon
 from ros2_dynid.identification.scores import Scores
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
-from ros2_dynid.model.effort_sensors import sensor_name
+from ros2_dynid.model.efforts import DRIVE, sensor_name
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import DRIVE, Robot
+from ros2_dynid.model.robot import Robot
 from ros2_dynid.version import __version__
 
 

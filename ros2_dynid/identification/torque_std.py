@@ -25,7 +25,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.model.friction_kinds import law_columns
+from ros2_dynid.model.friction import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.forces import SYMBOLS, ForceKind
-from ros2_dynid.model.robot import DRIVE, PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 INERTIA = ("XX", "XY", "XZ", "YY", "YZ", "ZZ")
 FIRST_MOMENT = ("MX", "MY", "MZ")

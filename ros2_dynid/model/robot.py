@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.added_effort import AddedEffort
+from ros2_dynid.model.efforts import DRIVE, AddedEffort
 from ros2_dynid.model.forces import Force
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 
 Array = NDArray[np.float64]
 
 REVOLUTE, PRISMATIC = 0, 1
-DRIVE = ("Ia", "Fv", "Fc")
-"""Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 """Gravity in the base frame [m/s^2] unless configured."""
 

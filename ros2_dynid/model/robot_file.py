@@ -15,24 +15,21 @@ import numpy as np
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.added_effort import CHOICES, AddedEffort, added_effort, with_added_effort
-from ros2_dynid.model.effort_sensors import felt_parts, sensor_name, with_sensors
-from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
-from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import (
+from ros2_dynid.model.efforts import (
+    CHOICES,
     DRIVE,
-    PRISMATIC,
-    REVOLUTE,
-    STANDARD_GRAVITY,
-    Array,
-    Coupling,
-    Joint,
-    Limits,
-    Passive,
-    Robot,
+    AddedEffort,
+    added_effort,
+    felt_parts,
+    sensor_name,
+    with_added_effort,
+    with_sensors,
 )
-from ros2_dynid.model.subchain import ChainOptions
+from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.from_urdf import ChainOptions
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Coupling, Joint, Limits, Passive, Robot
 from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
 from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys
 

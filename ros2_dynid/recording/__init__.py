@@ -16,10 +16,8 @@ from ros2_dynid.exports import lazy_exports
 if TYPE_CHECKING:
     from ros2_dynid.recording.checks import check_samples
     from ros2_dynid.recording.read import iter_samples, load_samples, read_samples
-    from ros2_dynid.recording.reading import Reading
-    from ros2_dynid.recording.samples import Samples
+    from ros2_dynid.recording.samples import Reading, Samples, Units
     from ros2_dynid.recording.save import save_samples
-    from ros2_dynid.recording.units import Units
 
 __all__ = [
     "Reading",
@@ -34,9 +32,9 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "Reading": "reading",
+        "Reading": "samples",
         "Samples": "samples",
-        "Units": "units",
+        "Units": "samples",
         "check_samples": "checks",
         "iter_samples": "read",
         "load_samples": "read",

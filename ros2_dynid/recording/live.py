@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.model.joint_state import DISORDER, State
-from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.message_layout import MessageLayout, parse
+from ros2_dynid.recording.bag.decode import MessageLayout, parse
+from ros2_dynid.recording.bag.storage import DamagedDataError
 
 GAP_PERIODS = 1.5
 """A gap is an interval longer than this many median ones."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.cdr import CdrReader
-from ros2_dynid.recording.bag.compression import DamagedDataError
+from ros2_dynid.recording.bag.storage import DamagedDataError
 
 AFTER_STAMP = 12
 """Where the header's stamp ends in the serialized message [bytes]."""

@@ -14,11 +14,10 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.decode import JOINT_STATE
-from ros2_dynid.recording.bag.encode import joint_states
-from ros2_dynid.recording.bag.folder import is_bag, open_bag
-from ros2_dynid.recording.bag.topics import choose_topics
+from ros2_dynid.recording.bag.read_bag import choose_topics, is_bag, open_bag
+from ros2_dynid.recording.bag.writer import joint_states
 from ros2_dynid.recording.read import iter_samples
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Reading
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot

@@ -4,16 +4,68 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Note, repaired
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.notes import Note, repaired
-from ros2_dynid.recording.units import Units
+
+TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+ANGLE_UNITS = {"rad": 1.0, "deg": math.pi / 180}
+LENGTH_UNITS = {"m": 1.0, "mm": 1e-3}
+EFFORT_UNITS = {"N.m": 1.0, "mN.m": 1e-3}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of a table: time, angles of revolute joints (also in rates), lengths of prismatic ones, efforts."""
+
+    time: str = "s"
+    angle: str = "rad"
+    length: str = "m"
+    effort: str = "N.m"
+
+    def __post_init__(self) -> None:
+        """Refuse unknown units."""
+        for name, units in zip(("time", "angle", "length", "effort"), self.tables(), strict=True):
+            if getattr(self, name) not in units:
+                raise InputError(f"unknown {name} unit {getattr(self, name)!r}", f"choose from {', '.join(units)}")
+
+    @staticmethod
+    def tables() -> tuple[Mapping[str, float], ...]:
+        """Return the units known for time, angle, length and effort, with their size in SI."""
+        return TIME_UNITS, ANGLE_UNITS, LENGTH_UNITS, EFFORT_UNITS
+
+
+SI = Units()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a recording is read: see load_samples.
+
+    rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say; for recordings without.
+    torque_topic: of a bag, joint states whose efforts are torques at the links, beside those of `topic`.
+    """
+
+    topic: str | Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    units: Units = SI
+    stamps: str = "auto"
+    start: float | None = None
+    end: float | None = None
+    rate: float | None = None
+    torque_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a rate that is not positive."""
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"the rate is {self.rate} Hz", "give the samples a second, such as 1000 [Hz]")
+
 
 FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l")
 """The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature

@@ -19,8 +19,8 @@ import numpy as np
 from ros2_dynid.atomic import put_in_place, replacing
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.read import Outline, outline_of
 from ros2_dynid.recording.samples import SUFFIXES, Samples
-from ros2_dynid.recording.streamed import Outline, outline_of
 
 _FOREIGN = (".db3", ".bag", ".zstd", ".xlsx", ".json", ".yaml", ".yml", ".h5", ".parquet", ".npy", ".mat")
 _ROWS = 20_000

@@ -18,13 +18,11 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.cdr import CdrReader
-from ros2_dynid.recording.bag.compression import ZSTD_MAGIC, DamagedDataError, decompress
-from ros2_dynid.recording.bag.folder import Bag, open_bag
 from ros2_dynid.recording.bag.merge import EPOCH_LIKE
-from ros2_dynid.recording.bag.storage import Channel
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.bag.read_bag import Bag, open_bag
+from ros2_dynid.recording.bag.storage import ZSTD_MAGIC, Channel, DamagedDataError, decompress
+from ros2_dynid.recording.samples import TIME_UNITS, Reading
 from ros2_dynid.recording.table.read_table import TABLES
-from ros2_dynid.recording.units import TIME_UNITS
 
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 AXES = ("force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z")

@@ -4,19 +4,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ros2_dynid.atomic import write_text
+import numpy as np
+from scipy.special import ndtri
+
+from ros2_dynid.atomic import check_digests, write_text
 from ros2_dynid.dynamics.friction import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
-from ros2_dynid.report.compare import compare
+from ros2_dynid.model.parameters import unit_of
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
 from ros2_dynid.report.page_data import (
+    BaseTableRow,
     ComparisonData,
     PageData,
     base_rows,
@@ -25,8 +32,115 @@ from ros2_dynid.report.page_data import (
     friction_pictures,
     torque_sets,
 )
-from ros2_dynid.report.tables import csv_table, latex_table
-from ros2_dynid.results import check_digests
+
+
+def csv_table(rows: Sequence[BaseTableRow]) -> str:
+    """Return rows of base parameters as CSV with a header; numbers in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    titles = ("name", "value", "std", "relative_std_percent", "unit", "a_priori", "essential", "expression", "served")
+    writer.writerow(titles)
+    for row in rows:
+        values = (row.name, row.value, row.std, row.percent, row.unit, row.prior, row.essential, row.expression)
+        writer.writerow(["" if value is None else value for value in (*values, row.served)])
+    return text.getvalue()
+
+
+def latex_table(rows: Sequence[BaseTableRow], caption: str) -> str:
+    """Return rows of base parameters as a LaTeX table (booktabs) with values, standard deviations and expressions."""
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{_escape(caption)}}}",
+        r"\begin{tabular}{lrrrl}",
+        r"\toprule",
+        r"parameter & value & std & rel. std [\%] & expression \\",
+        r"\midrule",
+    ]
+    for row in rows:
+        cells = (_symbol(row.name), _number(row.value), _number(row.std), _number(row.percent, 3))
+        lines.append(" & ".join((*cells, _expression(row.expression))) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _symbol(name: str) -> str:
+    """Return a parameter's name as mathematics: ZZR1 becomes $ZZR_{1}$."""
+    match = re.fullmatch(r"([A-Za-z]+)(\d+)", name)
+    return rf"$\mathit{{{match[1]}}}_{{{match[2]}}}$" if match else _escape(name)
+
+
+def _expression(text: str) -> str:
+    return re.sub(r"([A-Za-z]+)(\d+)", lambda m: rf"$\mathit{{{m[1]}}}_{{{m[2]}}}$", _escape(text).replace("*", r"\,"))
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    if value is None:
+        return "--"
+    text = f"{value:.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
+    return rf"${mantissa}\cdot 10^{{{int(exponent)}}}$" if exponent else f"${text}$"
+
+
+def _escape(text: str) -> str:
+    """Return text that LaTeX prints as it is: names come from unchecked files."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)
+
+
+SIGNIFICANCE = 0.01
+"""Probability of a false alarm over all parameters of one comparison."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A base parameter in all models: values and std, shape (models,); z: change against the first over its std."""
+
+    name: str
+    unit: str
+    value: tuple[float | None, ...]
+    std: tuple[float | None, ...]
+    z: tuple[float | None, ...]
+    significant: tuple[bool, ...]
+
+
+def compare(models: Mapping[str, IdentifiedModel], significance: float = SIGNIFICANCE) -> list[Change]:
+    """Return every base parameter side by side, with z = (v_k - v_0) / sqrt(std_k^2 + std_0^2) against the first.
+
+    A change is significant where |z| exceeds the normal quantile of significance / number of parameters (Bonferroni),
+    so that a table of sixty parameters gives no false alarms.
+    """
+    if len(models) < 2:
+        raise InputError("there is only one model", "name at least two folders to compare")
+    first = next(iter(models.values()))
+    for label, model in models.items():
+        if model.robot.active_names != first.robot.active_names:
+            raise InputError("its joints are not those of the first", "compare models of one type of robot", label)
+    names = list(dict.fromkeys(name for model in models.values() for name in model.names))
+    bound = float(-ndtri(significance / (2 * len(names))))
+    return [_change(name, list(models.values()), bound) for name in names]
+
+
+def _change(name: str, models: Sequence[IdentifiedModel], bound: float) -> Change:
+    value: list[float | None] = []
+    std: list[float | None] = []
+    unit = ""
+    for model in models:
+        if name not in model.names:
+            value.append(None)
+            std.append(None)
+            continue
+        k = model.names.index(name)
+        unit = unit or unit_of(model.robot, model.leaders[k])
+        value.append(float(model.value[k]))
+        std.append(float(model.std[k]) if np.isfinite(model.std[k]) else None)
+    z: list[float | None] = [None]
+    for v, s in zip(value[1:], std[1:], strict=True):
+        if v is None or s is None or value[0] is None or std[0] is None or s == std[0] == 0.0:
+            z.append(None)
+        else:
+            z.append((v - value[0]) / float(np.hypot(s, std[0])))
+    significant = tuple(one is not None and abs(one) > bound for one in z)
+    return Change(name, unit, tuple(value), tuple(std), tuple(z), significant)
+
 
 LEVELS = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
 """A remark's level in the page's style."""

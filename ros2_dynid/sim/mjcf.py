@@ -17,8 +17,8 @@ import numpy as np
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.inertia import central_inertia
 from ros2_dynid.model.parameters import IA, by_joint
-from ros2_dynid.model.pseudo_inertia import central_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 

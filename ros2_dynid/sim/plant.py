@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.added_effort import AddedByJoint
+from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.parameters import IA, JOINT, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains

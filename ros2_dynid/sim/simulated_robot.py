@@ -24,7 +24,7 @@ from ros2_dynid.dynamics.friction import active_terms, carried_torque, column_at
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
-from ros2_dynid.model.added_effort import AddedByJoint
+from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf

@@ -29,8 +29,7 @@ from ros2_dynid.recording.checks import (
     with_problems,
 )
 from ros2_dynid.recording.read import read_samples
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import Samples, ordered
+from ros2_dynid.recording.samples import Reading, Samples, ordered
 from ros2_dynid.usecases.robot_source import RobotSource
 
 

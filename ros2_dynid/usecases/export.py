@@ -17,10 +17,10 @@ from ros2_dynid.dynamics.friction import nearest_plain
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.files import read_bytes
+from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.parameters import GROUPS, split_name, standard_names, standard_vector
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.subchain import ChainOptions
-from ros2_dynid.model.urdf_xml import MAX_BYTES
+from ros2_dynid.model.urdf import MAX_BYTES
 from ros2_dynid.usecases.mjcf import mjcf_files
 
 WHOLE: ChainOptions = {"base_link": None, "tip_link": None, "hold": {}}

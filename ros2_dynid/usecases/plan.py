@@ -32,9 +32,9 @@ from ros2_dynid.excitation.plan_figures import predicted_std, save_figures
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
+from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.usecases.robot_source import RobotSource
 

@@ -14,9 +14,9 @@ from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
+from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.preview.bodies import Body, urdf_bodies
 from ros2_dynid.preview.chromium import screenshot
 from ros2_dynid.preview.page import preview_page

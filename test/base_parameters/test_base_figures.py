@@ -12,9 +12,9 @@ from scipy.linalg import expm
 
 from oracle import random_robot, screw
 from ros2_dynid.base_parameters import base_parameters, reach
+from ros2_dynid.base_parameters.closed_form import identifiable_rows
 from ros2_dynid.base_parameters.expressions import align, combination
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix, minimal_combinations
-from ros2_dynid.base_parameters.nullspace import identifiable_rows
 from ros2_dynid.base_parameters.numeric import (
     EPS,
     Dependence,
@@ -24,10 +24,17 @@ from ros2_dynid.base_parameters.numeric import (
     equilibrium,
     independent_columns,
 )
-from ros2_dynid.base_parameters.reach import RankMargin, close_span, reaches, span
+from ros2_dynid.base_parameters.reach import (
+    RankMargin,
+    close_span,
+    placements,
+    reaches,
+    span,
+    transfer_matrix,
+    typical_length,
+)
 from ros2_dynid.base_parameters.result import base_name
 from ros2_dynid.base_parameters.symbols import Polynomial
-from ros2_dynid.base_parameters.transfer import placements, transfer_matrix, typical_length
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Passive, Robot

@@ -11,9 +11,18 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.closed_form import rank_warnings
-from ros2_dynid.base_parameters.numeric import Dependence, by_qr, by_svd, condition, equilibrium, independent_columns
-from ros2_dynid.base_parameters.reduced_form import si_coefficients
-from ros2_dynid.base_parameters.sampling import model_rows, points_needed, random_points
+from ros2_dynid.base_parameters.numeric import (
+    Dependence,
+    by_qr,
+    by_svd,
+    condition,
+    equilibrium,
+    independent_columns,
+    model_rows,
+    points_needed,
+    random_points,
+)
+from ros2_dynid.base_parameters.result import si_coefficients
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot

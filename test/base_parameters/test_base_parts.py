@@ -14,38 +14,41 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.closed_form import rank_warnings
 from ros2_dynid.base_parameters.identifiability import identifiability
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, minimal_combinations
-from ros2_dynid.base_parameters.numeric import by_qr, in_column_order, without_effect
-from ros2_dynid.base_parameters.reach import RankMargin, gravity_reach, span
-from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
-from ros2_dynid.base_parameters.sampling import (
+from ros2_dynid.base_parameters.numeric import (
     TILTS,
+    by_qr,
     comparable,
+    in_column_order,
     model_rows,
     natural_units,
     points_needed,
     random_points,
     row_units,
+    without_effect,
 )
-from ros2_dynid.base_parameters.scaling import criterion, scaled_points
-from ros2_dynid.base_parameters.selection import chosen_names, preference
-from ros2_dynid.base_parameters.symbols import Polynomial, fit_polynomials, length_symbols, set_lengths, symbolic_terms
-from ros2_dynid.base_parameters.transfer import (
+from ros2_dynid.base_parameters.reach import (
     AXIS,
     DRIFT,
     FLOW,
     SPATIAL_INERTIA,
+    RankMargin,
+    gravity_reach,
     placements,
+    span,
     transfer_matrix,
     twists_to_child,
     typical_length,
     units,
 )
+from ros2_dynid.base_parameters.result import build, chosen_names, noise_level, preference, tidy
+from ros2_dynid.base_parameters.scaling import criterion, scaled_points
+from ros2_dynid.base_parameters.symbols import Polynomial, fit_polynomials, length_symbols, set_lengths, symbolic_terms
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor, regressor_d0
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
+from ros2_dynid.model.inertia import link_inertia
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.pseudo_inertia import link_inertia
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Coupling, Joint, Passive, Robot
 
 QUARTER = np.pi / 2

@@ -9,15 +9,13 @@ import argparse
 import pytest
 
 from ros2_dynid.cli import main
+from ros2_dynid.commands.shared.arguments import parse_gains, parse_hold
 from ros2_dynid.commands.shared.command import items, numbers
-from ros2_dynid.commands.shared.preparation_arguments import parse_gains
-from ros2_dynid.commands.shared.robot_arguments import parse_hold
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.units import Units
+from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.check import CheckRequest
 from ros2_dynid.usecases.fleet import FleetRequest
 from ros2_dynid.usecases.gains import GainsRequest

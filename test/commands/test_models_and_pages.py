@@ -24,17 +24,17 @@ from ros2_dynid.codec import encode
 from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.commands import base, excite, preview
 from ros2_dynid.commands.shared import terminal
-from ros2_dynid.commands.shared.flags import as_flag, with_flags
+from ros2_dynid.commands.shared.arguments import as_flag, with_flags
 from ros2_dynid.dynamics.friction import nearest_plain
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.identification.model_file import TorqueError, load_model, model_of, save_model
 from ros2_dynid.identification.torque_std import error_bars, torque_std
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
-from ros2_dynid.recording.streamed import streamed
+from ros2_dynid.recording.read import streamed
 from ros2_dynid.usecases.export import export_mjcf
 from ros2_dynid.usecases.mjcf import mjcf_files
 from ros2_dynid.usecases.plan import Surroundings
@@ -356,7 +356,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch, capsys, robot, arm
 def test_convert_leaves_alone_what_takes_the_name_meanwhile(tmp_path, monkeypatch, capsys, robot):
     motions(tmp_path / "m.csv", robot)
     monkeypatch.setattr(
-        "ros2_dynid.recording.streamed.streamed",
+        "ros2_dynid.recording.read.streamed",
         lambda *args: (tmp_path / "out.csv").write_text("theirs") and streamed(*args),
     )
     line = ["convert", tmp_path / "m.csv", tmp_path / "out.csv"]

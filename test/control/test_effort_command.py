@@ -33,7 +33,7 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.added_effort import added_by_joint, declare_added_effort
+from ros2_dynid.model.efforts import added_by_joint, declare_added_effort
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, by_joint, standard_names
 from runtime_robots import with_forces, with_terms

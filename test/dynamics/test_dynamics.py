@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
-from ros2_dynid.base_parameters.transfer import placements
+from ros2_dynid.base_parameters.reach import placements
 from ros2_dynid.dynamics import kinematics
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.kinematics import frames

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from excitation_robots import example_urdf
-from ros2_dynid.commands.shared.flags import as_flag
+from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.excitation.gripper import gripper_joints, gripper_notes
 from ros2_dynid.model.load import load_robot
 

@@ -20,7 +20,7 @@ from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.model.forces import Force, ForceKind
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Reading
 
 ROBOT = load_robot("demo3")
 KNOWN = {"a": Identity("one", 10, "s"), "b": Identity("two", 30, "s"), "c": Identity("one", 10, "t")}

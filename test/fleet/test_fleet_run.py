@@ -26,7 +26,7 @@ from ros2_dynid import pipeline
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import DynidError, InputError, remark
 from ros2_dynid.fleet import run as run_module
 from ros2_dynid.fleet.fleet_file import load_fleet
 from ros2_dynid.fleet.lock import LOCK
@@ -53,7 +53,6 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.parameters import by_joint, standard_names
-from ros2_dynid.notes import remark
 from ros2_dynid.recording import remote_file
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples

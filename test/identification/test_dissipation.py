@@ -22,7 +22,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipative_estimate
 from ros2_dynid.identification.regression.least_squares import ols, wls
 from ros2_dynid.identification.regression.prior import Prior
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling

@@ -19,7 +19,7 @@ from ros2_dynid.identification.decisions import friction_selection
 from ros2_dynid.identification.friction.thresholds import DEFAULTS
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict

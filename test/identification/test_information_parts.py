@@ -40,7 +40,7 @@ from ros2_dynid.identification.regression.information import (
     phase_of,
     restrict,
 )
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.sim.truth import true_parameters

@@ -22,7 +22,7 @@ from ros2_dynid.identification.preparation.repetition import period_of
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import gather
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
+from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.pipeline import identify
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])

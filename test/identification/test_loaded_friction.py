@@ -23,10 +23,10 @@ from ros2_dynid.identification.loads.from_recordings import (
     identify_payloads,
 )
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples

@@ -37,10 +37,10 @@ from ros2_dynid.identification.regression.covariance import block_moments, jackk
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, link_slice
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.wrench import Wrenches
 from ros2_dynid.sim.truth import true_parameters

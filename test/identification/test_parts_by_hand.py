@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, remark
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import sequential
 from ros2_dynid.identification.loads.joint_agreement import _between
@@ -30,7 +30,6 @@ from ros2_dynid.identification.regression.least_squares import (
 )
 from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.notes import remark
 
 ROBOT = load_robot("demo3")
 

@@ -32,9 +32,9 @@ from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import joint_errors, ols, weighted_triangle, wls
+from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import Reporter
 

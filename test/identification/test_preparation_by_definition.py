@@ -11,7 +11,7 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, remark
 from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
@@ -50,10 +50,9 @@ from ros2_dynid.identification.preparation.rows import (
     windows,
 )
 from ros2_dynid.identification.preparation.usable import check_signals, finite
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.notes import remark
 from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
 from ros2_dynid.recording.samples import Samples
 

@@ -17,7 +17,7 @@ from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.preparation.prepared import shift_effort
 from ros2_dynid.identification.recordings import PIECE_SAMPLES, prepare_file, prepare_recordings
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Reading
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.truth import true_parameters
 

@@ -16,7 +16,7 @@ from ros2_dynid.identification.preparation.rows import fast_and_still, row_chunk
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, own_errors, weighted
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 

@@ -18,10 +18,9 @@ from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.from_recordings import identify_payload
 from ros2_dynid.identification.model_file import load_model, save_model
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.effort_sensors import declared_sensors, felt_parts, sensor_name
+from ros2_dynid.model.efforts import DRIVE, declared_sensors, felt_parts, sensor_name
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, not_felt, standard_names
-from ros2_dynid.model.robot import DRIVE
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples

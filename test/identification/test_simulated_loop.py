@@ -25,8 +25,8 @@ from ros2_dynid.identification.preparation.rows import row_count, row_times
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.estimator_advice import advise_estimator
-from ros2_dynid.model.effort_sensors import with_sensors
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.efforts import with_sensors
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples

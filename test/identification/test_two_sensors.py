@@ -17,7 +17,7 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.model.effort_sensors import declared_sensors
+from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint
 from ros2_dynid.pipeline import identify

@@ -18,8 +18,7 @@ from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.mdh import FAR_SINE, Axis, mdh_table, snap_axes
 from ros2_dynid.model.robot import Joint, Limits, Robot
 from ros2_dynid.model.transforms import cos_sin, inverse, rotation_about, rotation_rpy, snap_angle, transform
-from ros2_dynid.model.urdf import name_list, parse_urdf
-from ros2_dynid.model.urdf_xml import clean_urdf
+from ros2_dynid.model.urdf import clean_urdf, name_list, parse_urdf
 from urdf_text import joint, link, urdf
 
 # --- files

@@ -19,7 +19,7 @@ from ros2_dynid.srv import ConvertUrdf, IdentifyPayload, IdentifyRecording, Plan
 
 from ros2_dynid.cli import build_parser
 from ros2_dynid.commands import excite, identify, payload
-from ros2_dynid.commands.shared.robot_arguments import robot_source
+from ros2_dynid.commands.shared.arguments import robot_source
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.nodes.excitation.parameters import PARAMETERS as EXCITATION
 from ros2_dynid.nodes.excitation.planning import plan_request

@@ -15,22 +15,19 @@ import yaml
 from bagmaker import EPOCH, plain_messages, write_bag
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
-from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.recording.bag import mcap_file as mcap
+from ros2_dynid.recording.bag import writer
 from ros2_dynid.recording.bag.decode import _READERS, CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, Decoded, Decoder
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
-from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.folder import Bag, open_bag
 from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.merge import Merger
+from ros2_dynid.recording.bag.read_bag import Bag, open_bag
 from ros2_dynid.recording.bag.sqlite_file import SqliteFile
 from ros2_dynid.recording.bag.storage import Channel, block_of
-from ros2_dynid.recording.bag.writer import BagWriter
-from ros2_dynid.recording.in_order import in_order
+from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.playback import recorded_messages
-from ros2_dynid.recording.read import iter_samples, load_samples
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.read import in_order, iter_samples, load_samples
+from ros2_dynid.recording.samples import Reading, Samples
 
 S = 10**9
 
@@ -363,8 +360,8 @@ def test_a_summary_of_very_many_records(tmp_path):
     data = file.read_bytes()
     footer = len(data) - 9 - 20 - 8
     (start,) = struct.unpack_from("<Q", data, footer + 9)
-    filler = mcap_write.record(0x80, b"") * 50_001
-    tail = mcap_write.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
+    filler = writer.record(0x80, b"") * 50_001
+    tail = writer.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
     file.write_bytes(data[:start] + filler + data[start:footer] + tail)
     read = McapFile(file)
     assert len(read._chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
@@ -373,9 +370,9 @@ def test_a_summary_of_very_many_records(tmp_path):
 
 def test_the_first_description_of_an_id_counts(tmp_path):
     """A file that is damaged may give an id twice; messages were read by the first."""
-    head = mcap_write.schema(1, JOINT_STATE, "one") + mcap_write.schema(1, "other/msg/Type", "two")
-    head += mcap_write.channel(1, 1, "/j", {}) + mcap_write.channel(1, 1, "/k", {})
-    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + head + mcap_write.message(1, 0, 5, 5, b"data"))
+    head = writer.schema(1, JOINT_STATE, "one") + writer.schema(1, "other/msg/Type", "two")
+    head += writer.channel(1, 1, "/j", {}) + writer.channel(1, 1, "/k", {})
+    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + head + writer.message(1, 0, 5, 5, b"data"))
     (found,) = McapFile(tmp_path / "a.mcap").channels
     assert (found.topic, found.type, found.definition, found.count) == ("/j", JOINT_STATE, "one", 1)
 
@@ -384,10 +381,10 @@ def test_the_first_description_of_an_id_counts(tmp_path):
 def test_a_description_in_a_chunk_may_have_four_megabytes(tmp_path, more, known):
     name = "sensor_msgs/msg/JointState"
     size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
-    records = mcap_write.schema(1, name, "#" * size) + mcap_write.channel(1, 1, "/j", {})
-    records += mcap_write.message(1, 0, 5, 5, b"data")
-    body = struct.pack("<QQQI", 5, 5, len(records), 0) + mcap_write.text("") + struct.pack("<Q", len(records))
-    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + mcap_write.record(mcap.CHUNK, body + records))
+    records = writer.schema(1, name, "#" * size) + writer.channel(1, 1, "/j", {})
+    records += writer.message(1, 0, 5, 5, b"data")
+    body = struct.pack("<QQQI", 5, 5, len(records), 0) + writer.text("") + struct.pack("<Q", len(records))
+    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + writer.record(mcap.CHUNK, body + records))
     (found,) = McapFile(tmp_path / "a.mcap").channels
     assert (found.type, found.count) == (name if known else "", 1)
 
@@ -397,10 +394,10 @@ def test_a_description_may_have_four_megabytes(tmp_path, more, known):
     """No summary: the file is walked through, and a record that is too long is not read."""
     name = "sensor_msgs/msg/JointState"
     size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
-    schema = mcap_write.schema(1, name, "#" * size)
+    schema = writer.schema(1, name, "#" * size)
     assert len(schema) == 9 + (4 << 20) + more
-    rest = mcap_write.channel(1, 1, "/j", {}) + mcap_write.message(1, 0, 5, 5, b"data")
-    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + schema + rest)
+    rest = writer.channel(1, 1, "/j", {}) + writer.message(1, 0, 5, 5, b"data")
+    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + schema + rest)
     found = McapFile(tmp_path / "a.mcap")
     assert [c.type for c in found.channels] == ([name] if known else [])
     assert bool(found.warnings)

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_file as mcap
 from ros2_dynid.recording.bag.cdr import CdrReader, CdrWriter
-from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.encode import joint_state, joint_states
 from ros2_dynid.recording.bag.merge import _uncovered
-from ros2_dynid.recording.bag.storage import Channel, block_of, distinct, type_name
-from ros2_dynid.recording.bag.topics import TYPES, choose_topics
+from ros2_dynid.recording.bag.read_bag import TYPES, choose_topics
+from ros2_dynid.recording.bag.storage import Channel, DamagedDataError, block_of, distinct, type_name
+from ros2_dynid.recording.bag.writer import joint_state, joint_states
 
 # --- CDR
 
@@ -300,7 +299,7 @@ def test_messages_of_a_block_are_counted_one_by_one():
     ],
 )
 def test_joint_states_come_before_other_types(monkeypatch, topics, chosen):
-    monkeypatch.setattr("ros2_dynid.recording.bag.topics.can_decode", lambda channel: channel.type in TYPES)
+    monkeypatch.setattr("ros2_dynid.recording.bag.read_bag.can_decode", lambda channel: channel.type in TYPES)
     bag = Listed({}, 0)
     bag.channels = [Channel(k, topic, kind, "cdr", count=9) for k, (topic, kind) in enumerate(topics.items())]
     assert choose_topics(bag, ("a",), None) == chosen

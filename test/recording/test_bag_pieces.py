@@ -14,15 +14,13 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
-from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
-from ros2_dynid.recording.bag.compression import compress_zstd
+from ros2_dynid.recording.bag import mcap_file as mcap
+from ros2_dynid.recording.bag import writer
 from ros2_dynid.recording.bag.decode import JOINT_STATE, Decoded, Decoder, can_decode
-from ros2_dynid.recording.bag.encode import joint_state
 from ros2_dynid.recording.bag.mcap_file import ForwardStream, McapFile
 from ros2_dynid.recording.bag.merge import EPOCH_LIKE, Merger
-from ros2_dynid.recording.bag.storage import Channel, block_of
-from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.bag.storage import Channel, block_of, compress_zstd
+from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.read import load_samples
 
 # --- streams
@@ -245,9 +243,9 @@ def test_an_index_that_leads_beyond_the_file_is_not_followed(tmp_path):
 
 def test_messages_outside_chunks(tmp_path):
     file = tmp_path / "loose.mcap"
-    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
-    body = [mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(5)]
-    later = mcap_write.channel(2, 1, "/k", {}) + mcap_write.message(2, 0, 99, 99, b"x")
+    head = writer.beginning("t") + writer.schema(1, JOINT_STATE, "") + writer.channel(1, 1, "/j", {})
+    body = [writer.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(5)]
+    later = writer.channel(2, 1, "/k", {}) + writer.message(2, 0, 99, 99, b"x")
     file.write_bytes(head + b"".join(body) + later)
     found, read = stamps(file)
     assert found == [10, 11, 12, 13, 14, 99] and {c.topic: c.count for c in read.channels} == {"/j": 5, "/k": 1}
@@ -382,10 +380,10 @@ def test_which_channels_can_be_read():
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_chunk_has_the_size_that_it_claims(tmp_path, more):
     file = tmp_path / "claims.mcap"
-    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
-    records = b"".join(mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
-    body = struct.pack("<QQQI", 0, 1, len(records) + more, 0) + mcap_write.text("") + struct.pack("<Q", len(records))
-    file.write_bytes(head + mcap_write.record(mcap.CHUNK, body + records))
+    head = writer.beginning("t") + writer.schema(1, JOINT_STATE, "") + writer.channel(1, 1, "/j", {})
+    records = b"".join(writer.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
+    body = struct.pack("<QQQI", 0, 1, len(records) + more, 0) + writer.text("") + struct.pack("<Q", len(records))
+    file.write_bytes(head + writer.record(mcap.CHUNK, body + records))
     found, read = stamps(file)
     assert found == ([10, 11, 12] if more == 0 else [])
     assert any("its size differs from the size that it claims" in text for text in read.warnings) == (more != 0)
@@ -397,20 +395,20 @@ def test_a_chunk_has_the_size_that_it_claims(tmp_path, more):
     (0, 2**64 - 1, "chunk was left out"),
 ])  # fmt: skip
 def test_how_long_a_damaged_chunk_was_is_said_if_it_can_be(tmp_path, first, last, words):
-    body = struct.pack("<QQQI", first, last, 9, 0) + mcap_write.text("rar") + struct.pack("<Q", 3) + b"abc"
+    body = struct.pack("<QQQI", first, last, 9, 0) + writer.text("rar") + struct.pack("<Q", 3) + b"abc"
     file = tmp_path / "a.mcap"
-    file.write_bytes(mcap_write.beginning("t") + mcap_write.record(mcap.CHUNK, body))
+    file.write_bytes(writer.beginning("t") + writer.record(mcap.CHUNK, body))
     assert f"a damaged {words} (unknown compression 'rar')" in stamps(file)[1].warnings
 
 
 def test_a_chunk_that_breaks_off_inside_gives_what_came_before(tmp_path):
     file = tmp_path / "inside.mcap"
-    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
-    good = b"".join(mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
+    head = writer.beginning("t") + writer.schema(1, JOINT_STATE, "") + writer.channel(1, 1, "/j", {})
+    good = b"".join(writer.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
     for tail, told in ((struct.pack("<BQ", mcap.MESSAGE, 1 << 40), True), (b"", False)):
         records = good + tail
-        body = struct.pack("<QQQI", 0, 1, len(records), 0) + mcap_write.text("") + struct.pack("<Q", len(records))
-        file.write_bytes(head + mcap_write.record(mcap.CHUNK, body + records))
+        body = struct.pack("<QQQI", 0, 1, len(records), 0) + writer.text("") + struct.pack("<Q", len(records))
+        file.write_bytes(head + writer.record(mcap.CHUNK, body + records))
         found, read = stamps(file)
         assert found == [10, 11, 12]
         text = f"a damaged chunk was left out after {len(good)} of {len(records)} bytes"
@@ -434,6 +432,6 @@ def test_outlying_runs_of_messages_are_all_found():
     rng = np.random.default_rng(0)
     for _ in range(20):
         sizes = np.repeat(rng.integers(0, 3, 12), rng.integers(1, 60, 12))
-        data = b"".join(mcap_write.message(1, k, k, k, bytes(int(n))) for k, n in enumerate(sizes))
+        data = b"".join(writer.message(1, k, k, k, bytes(int(n))) for k, n in enumerate(sizes))
         block = mcap.messages_of(data, mcap.scan(data))
         assert block.stamp.tolist() == list(range(len(sizes))) and block.length.tolist() == sizes.tolist()

@@ -28,8 +28,7 @@ from bagmaker import (
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Passive, Robot
 from ros2_dynid.recording.read import iter_samples, load_samples
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.units import Units
+from ros2_dynid.recording.samples import Reading, Units
 
 
 def robot_of(names, passive=()):

@@ -15,20 +15,19 @@ import pytest
 from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from fuzz_recordings import run as fuzz
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
-from ros2_dynid.recording.bag.compression import MAX_CHUNK, DamagedDataError, compress_zstd, decompress
+from ros2_dynid.recording.bag import mcap_file as mcap
+from ros2_dynid.recording.bag import writer
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
-from ros2_dynid.recording.bag.encode import joint_state
 from ros2_dynid.recording.bag.mcap_file import McapFile
-from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.bag.storage import MAX_CHUNK, DamagedDataError, compress_zstd, decompress
+from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.read import load_samples
 
 NAMES = ("a", "b")
 BEGINNING = (
-    mcap_write.beginning("test")
-    + mcap_write.schema(1, "sensor_msgs/msg/JointState", JOINT_STATE_DEFINITION)
-    + mcap_write.channel(1, 1, "/joint_states", {})
+    writer.beginning("test")
+    + writer.schema(1, "sensor_msgs/msg/JointState", JOINT_STATE_DEFINITION)
+    + writer.channel(1, 1, "/joint_states", {})
 )
 
 
@@ -55,13 +54,13 @@ def written(path, count=3000, chunks=10):
 def chunk(raw, compression="", stored=None, claimed=None, crc=0):
     stored = raw if stored is None else stored
     head = struct.pack("<QQQI", 0, 1, len(raw) if claimed is None else claimed, crc)
-    body = head + mcap_write.text(compression) + struct.pack("<Q", len(stored)) + stored
-    return mcap_write.record(mcap.CHUNK, body)
+    body = head + writer.text(compression) + struct.pack("<Q", len(stored)) + stored
+    return writer.record(mcap.CHUNK, body)
 
 
 def states(first, count, names=NAMES):
     return b"".join(
-        mcap_write.message(1, k, EPOCH + k, EPOCH + k, joint_state(names, EPOCH + k * 10**6, [[k, -k], None, None]))
+        writer.message(1, k, EPOCH + k, EPOCH + k, joint_state(names, EPOCH + k * 10**6, [[k, -k], None, None]))
         for k in range(first, first + count)
     )
 
@@ -120,9 +119,9 @@ def test_chunks_of_every_compression_without_an_index(tmp_path, compression):
 
 
 def test_messages_outside_chunks_with_other_records_between(tmp_path):
-    private = mcap_write.record(0x80, b"x" * 50)
+    private = writer.record(0x80, b"x" * 50)
     data = BEGINNING + b"".join(states(k, 1) + private for k in range(50)) + states(50, 5000)
-    (tmp_path / "a.mcap").write_bytes(data + mcap_write.record(mcap.DATA_END, bytes(4)))
+    (tmp_path / "a.mcap").write_bytes(data + writer.record(mcap.DATA_END, bytes(4)))
     samples = load_samples(tmp_path / "a.mcap")
     assert np.array_equal(samples.q[:, 0], np.arange(5050)) and samples.notes == ()
 
@@ -218,8 +217,8 @@ def test_names_that_are_no_text_do_not_crash(tmp_path):
     """In all four makes of bags: a topic beside the joints whose name and type are bytes of no encoding."""
     odd, path = b"/\xff\xfe", tmp_path / "a.mcap"
     text = struct.pack("<I", len(odd)) + odd
-    schema = mcap_write.record(mcap.SCHEMA, struct.pack("<H", 2) + text * 3)
-    channel = mcap_write.record(mcap.CHANNEL, struct.pack("<HH", 2, 2) + text * 2 + struct.pack("<I", 0))
+    schema = writer.record(mcap.SCHEMA, struct.pack("<H", 2) + text * 3)
+    channel = writer.record(mcap.CHANNEL, struct.pack("<HH", 2, 2) + text * 2 + struct.pack("<I", 0))
     path.write_bytes(BEGINNING + schema + channel + states(0, 5))
     assert len(load_samples(path)) == 5
 
@@ -248,7 +247,7 @@ def test_names_that_are_no_text_do_not_crash(tmp_path):
 
 
 def test_a_damaged_description_of_a_topic_is_told_and_the_others_count(tmp_path):
-    bad = mcap_write.record(mcap.CHANNEL, struct.pack("<HHI", 2, 1, 1000) + b"/cut")
+    bad = writer.record(mcap.CHANNEL, struct.pack("<HHI", 2, 1, 1000) + b"/cut")
     for data in (BEGINNING + bad + states(0, 5), BEGINNING + chunk(bad + states(0, 5))):
         (tmp_path / "a.mcap").write_bytes(data)
         samples = load_samples(tmp_path / "a.mcap")

@@ -18,8 +18,7 @@ from mcap.reader import make_reader
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import writer as module
-from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.writer import BagWriter, WriteError
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError, joint_state
 
 START = 1_700_000_000_000_000_000
 

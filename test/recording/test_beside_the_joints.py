@@ -19,22 +19,17 @@ from bagmaker import EPOCH, ROS1, ROS2, header, plain_messages, write_bag, write
 from bagmaker import joint_state as bag_state
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
-from ros2_dynid.recording.ahead import ahead
-from ros2_dynid.recording.bag import compression, rosbag1_file
-from ros2_dynid.recording.bag.compression import Budget, DamagedDataError, compress_zstd, decompress
-from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.folder import Bag
+from ros2_dynid.recording.bag import rosbag1_file, storage
+from ros2_dynid.recording.bag.read_bag import Bag, choose_topics
 from ros2_dynid.recording.bag.rosbag1_file import MAGIC, Rosbag1File
-from ros2_dynid.recording.bag.storage import Channel
-from ros2_dynid.recording.bag.topics import choose_topics
-from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.bag.storage import Budget, Channel, DamagedDataError, compress_zstd, decompress
+from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.checks.recording_check import check_samples, derived_velocity, with_problems
 from ros2_dynid.recording.playback import recorded_messages
-from ros2_dynid.recording.read import Growing, iter_samples, load_samples
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.read import Growing, ahead, iter_samples, load_samples
 from ros2_dynid.recording.remote_file import RemoteFile
-from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.samples import Reading, Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.recording.torque_topic import MAX_GAP_S, with_torques
 from ros2_dynid.recording.wrench import read_wrenches
@@ -400,7 +395,7 @@ def test_what_data_may_unpack_into(monkeypatch):
             decompress(kind, packed[kind][:-4], 300)
         with pytest.raises(DamagedDataError, match="damaged"):
             decompress(kind, b"nothing of the kind", 300)
-        assert compression.MAX_CHUNK == 128 << 20
+        assert storage.MAX_CHUNK == 128 << 20
         assert decompress(kind, packed[kind], 128 << 20) == data
         with pytest.raises(DamagedDataError, match="a chunk claims"):
             decompress(kind, packed[kind], (128 << 20) + 1)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ros2_dynid.errors import Note, NoteKind, remark
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
-from ros2_dynid.notes import Note, NoteKind, remark
 from ros2_dynid.recording.checks import GREEN, RED, YELLOW, RecordingProblem, check_samples, with_problems
 from ros2_dynid.recording.checks.problems import worst
 from ros2_dynid.recording.checks.recording_check import derived_velocity

@@ -13,10 +13,9 @@ import pytest
 from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.read import load_samples, outline_of
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_pieces, save_samples
-from ros2_dynid.recording.streamed import outline_of
 
 NAMES = ("arm.base", 'elbow,"odd', "joint 3")
 FORMS = ("a.csv", "a.npz", "a.mcap", "bag")

@@ -9,9 +9,9 @@ import struct
 import numpy as np
 import pytest
 
-from ros2_dynid.recording.bag import message_layout as by_layout
-from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.encode import joint_state, joint_states
+from ros2_dynid.recording.bag import decode as by_layout
+from ros2_dynid.recording.bag.storage import DamagedDataError
+from ros2_dynid.recording.bag.writer import joint_state, joint_states
 
 
 def plain(message, order="<"):

@@ -10,7 +10,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag.message_layout import parse
+from ros2_dynid.recording.bag.decode import parse
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.recording.read import load_samples

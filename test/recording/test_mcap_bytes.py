@@ -10,9 +10,9 @@ import zlib
 import numpy as np
 import pytest
 
-from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
-from ros2_dynid.recording.bag.compression import decompress
+from ros2_dynid.recording.bag import mcap_file as mcap
+from ros2_dynid.recording.bag import writer
+from ros2_dynid.recording.bag.storage import decompress
 
 METADATA = {"serialized_metadata": "x: 1", "more": ""}
 
@@ -57,18 +57,18 @@ def records(data, first=0):
 
 def file_of(compression):
     """Return a file with two schemas, three channels and two chunks, and the messages of its channels."""
-    schemas = [mcap_write.schema(k, f"pkg/msg/T{k}", f"int32 x{k}\n") for k in (1, 2)]
-    channels = [mcap_write.channel(k, 1 + k % 2, f"/topic{k}", {"offered_qos_profiles": "q" * k}) for k in (1, 2, 5)]
-    data, indexes, sent, counts = mcap_write.beginning("dynid"), [], [], {}
+    schemas = [writer.schema(k, f"pkg/msg/T{k}", f"int32 x{k}\n") for k in (1, 2)]
+    channels = [writer.channel(k, 1 + k % 2, f"/topic{k}", {"offered_qos_profiles": "q" * k}) for k in (1, 2, 5)]
+    data, indexes, sent, counts = writer.beginning("dynid"), [], [], {}
     data += b"".join(schemas) + b"".join(channels)
     rng = np.random.default_rng(0)
     for first in (1000, 5000):
-        chunk = mcap_write.Chunk()
+        chunk = writer.Chunk()
         for channel in (2, 1, 5, 2):
             stamps = first + rng.integers(0, 500, 4)
             payloads = [rng.bytes(int(n)) for n in rng.integers(0, 40, 4)]
             parts = [
-                mcap_write.message(channel, 7 + k, int(t), int(t) - 3, p)
+                writer.message(channel, 7 + k, int(t), int(t) - 3, p)
                 for k, (t, p) in enumerate(zip(stamps, payloads, strict=True))
             ]
             sizes = np.array([len(part) for part in parts])
@@ -76,12 +76,12 @@ def file_of(compression):
             sent += [(channel, 7 + k, int(t), p) for k, (t, p) in enumerate(zip(stamps, payloads, strict=True))]
             counts[channel] = counts.get(channel, 0) + 4
         assert chunk.count == 16
-        packed = mcap_write.pack(chunk, len(data), compression)
+        packed = writer.pack(chunk, len(data), compression)
         data += packed.data
         indexes.append(packed.chunk_index)
     stamps = [t for _, _, t, _ in sent]
-    totals = mcap_write.Totals(schemas, channels, indexes, counts, min(stamps), max(stamps))
-    return data + mcap_write.ending(len(data), totals, METADATA), sent
+    totals = writer.Totals(schemas, channels, indexes, counts, min(stamps), max(stamps))
+    return data + writer.ending(len(data), totals, METADATA), sent
 
 
 @pytest.mark.parametrize("compression", ["", "zstd"])

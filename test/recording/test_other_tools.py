@@ -17,8 +17,7 @@ from mcap_ros2.writer import Writer as Ros2Writer
 
 from bagmaker import EPOCH, JOINT_STATE, ROS2, plain_messages, write_bag
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
-from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.read import load_samples
 
 NAMES = ("shoulder", "elbow")

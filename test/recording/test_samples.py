@@ -12,12 +12,12 @@ import pytest
 from scipy.signal import welch
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.in_order import joined_samples
 from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
-from ros2_dynid.recording.read import read_samples
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.read import joined_samples, read_samples
 from ros2_dynid.recording.samples import (
+    Reading,
     Samples,
+    Units,
     cut,
     in_order_of,
     longest_stretch,
@@ -26,7 +26,6 @@ from ros2_dynid.recording.samples import (
     samples_of,
     shortened,
 )
-from ros2_dynid.recording.units import Units
 from ros2_dynid.recording.wrench import read_wrenches
 
 NAMES = ("a", "b", "c")

@@ -11,8 +11,8 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import sqlite_file
-from ros2_dynid.recording.bag.compression import compress_zstd
 from ros2_dynid.recording.bag.sqlite_file import SqliteFile
+from ros2_dynid.recording.bag.storage import compress_zstd
 
 TOPICS = ((1, "/j", "sensor_msgs/JointState", "cdr"), (2, "/k", "sensor_msgs/msg/JointState", "cdr"))
 

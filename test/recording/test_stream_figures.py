@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.writer import WriteError
+from ros2_dynid.recording.bag.writer import WriteError, joint_state
 from ros2_dynid.recording.checks.timing import check_timing
 from ros2_dynid.recording.live import MAX_CLOCK_DRIFT, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.playback import Message, recorded_messages, timed
+from ros2_dynid.recording.read import outline_of
 from ros2_dynid.recording.samples import Samples, longest_stretch
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.recording.session import Session
-from ros2_dynid.recording.streamed import outline_of
 
 MS = 1_000_000
 

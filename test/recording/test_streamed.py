@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from ros2_dynid.cli import main
-from ros2_dynid.errors import InputError
-from ros2_dynid.notes import Note, remark
-from ros2_dynid.recording.read import iter_samples, load_samples
+from ros2_dynid.errors import InputError, Note, remark
+from ros2_dynid.recording.read import _lateness, iter_samples, load_samples, outline_of, streamed
 from ros2_dynid.recording.samples import Samples, cut, ordered
 from ros2_dynid.recording.save import save_pieces
-from ros2_dynid.recording.streamed import _lateness, outline_of, streamed
 
 
 def awkward(seed: int, count: int = 3000) -> Samples:

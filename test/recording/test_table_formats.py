@@ -7,17 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Note, damage
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
-from ros2_dynid.notes import Note, damage
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import SUFFIXES, Samples, in_si
+from ros2_dynid.recording.samples import SI, SUFFIXES, Reading, Samples, Units, in_si
 from ros2_dynid.recording.table import csv_file
 from ros2_dynid.recording.table.column_map import assign_columns, expand_columns, parse_columns
 from ros2_dynid.recording.table.csv_file import _header, _lines, _numbers, iter_csv
 from ros2_dynid.recording.table.npz_file import read_npz
 from ros2_dynid.recording.table.read_table import WALL_CLOCK, iter_table
-from ros2_dynid.recording.units import SI, Units
 
 ROBOT = Robot("two", (Joint("arm.base", 0), Joint("slide", 1, sigma=PRISMATIC)))
 

@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, damage
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
-from ros2_dynid.notes import damage
 from ros2_dynid.recording.read import load_samples
-from ros2_dynid.recording.samples import Samples, in_si
+from ros2_dynid.recording.samples import Samples, Units, in_si
 from ros2_dynid.recording.table.column_map import parse_columns
-from ros2_dynid.recording.units import Units
 
 TX40 = Path("/work/shared/data/tx40/tx40_traj.npz")
 ROBOT = Robot("two", (Joint("arm.base", 0), Joint("slide", 1, sigma=PRISMATIC)))

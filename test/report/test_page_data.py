@@ -18,12 +18,11 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import torque_std
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC
-from ros2_dynid.report.build import _facts, _sets, verdict_of
-from ros2_dynid.report.compare import compare
+from ros2_dynid.report.build import _facts, _sets, compare, csv_table, latex_table, verdict_of
 from ros2_dynid.report.figures import (
     _save,
     deviation_figure,
@@ -52,7 +51,6 @@ from ros2_dynid.report.page_data import (
     share,
     torque_sets,
 )
-from ros2_dynid.report.tables import csv_table, latex_table
 
 ROBOT = load_robot("demo3")
 CHI = standard_vector(ROBOT)

@@ -19,14 +19,12 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
 from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, save_torque_data
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.report.build import write_comparison, write_report
-from ros2_dynid.report.compare import compare
+from ros2_dynid.report.build import compare, csv_table, latex_table, write_comparison, write_report
 from ros2_dynid.report.page import embedded
 from ros2_dynid.report.page_data import BaseTableRow
-from ros2_dynid.report.tables import csv_table, latex_table
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 CHROMIUM = next(

@@ -17,10 +17,10 @@ from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import Force, ForceKind
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, with_gravity
 from ros2_dynid.sim.controller import TrajectoryController, _prepend_state
 from ros2_dynid.sim.controller_file import load_controller

@@ -15,9 +15,9 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.sim.mjcf import mjcf
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.cli import main
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, remark
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
@@ -26,10 +26,8 @@ from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import Diagnosis, Finding
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.model.load import find_robot_file, load_robot
-from ros2_dynid.notes import remark
 from ros2_dynid.recording.checks import RED, YELLOW, RecordingProblem
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.samples import Reading, Samples
 from ros2_dynid.report.build import PREVIEW
 from ros2_dynid.usecases.check import CheckRequest, check, check_recording
 from ros2_dynid.usecases.fleet import FleetRequest, fleet

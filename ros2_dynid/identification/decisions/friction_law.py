@@ -25,7 +25,7 @@ from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipative_estimate
 from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import weighted, weighted_triangle, wls
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 FIRST = 5

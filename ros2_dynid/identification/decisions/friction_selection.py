@@ -31,7 +31,7 @@ from scipy.special import fdtri
 
 from ros2_dynid.identification.friction.thresholds import DEFAULTS, FrictionThresholds
 from ros2_dynid.identification.regression.information import Information, block_folds
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
 SWEEPS = 4

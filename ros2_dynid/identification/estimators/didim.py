@@ -27,8 +27,9 @@ from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction_kinds import FrictionTerm
-from ros2_dynid.model.robot import DRIVE, Array, Robot
+from ros2_dynid.model.efforts import DRIVE
+from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.robot import Array, Robot
 
 EXPLAINED = 0.5
 """Share of the distance between robot and reference that a simulation with the right controller leaves, at most."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.friction import term_column
 from ros2_dynid.identification.friction.shapes import STEP, change_shape
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, shaped_term
-from ros2_dynid.model.robot import DRIVE, Array, Robot
+from ros2_dynid.model.efforts import DRIVE
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm, shaped_term
+from ros2_dynid.model.robot import Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
 WARMED = 2.0

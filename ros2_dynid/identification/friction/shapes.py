@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 
 STEP = 0.47
 """Largest change of log vs, or of an exponent, in one round: a step of the grid that shapes are tried on."""

@@ -23,7 +23,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.recordings import Recording
-from ros2_dynid.model.effort_sensors import declared_sensors
+from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress, Reporter
 

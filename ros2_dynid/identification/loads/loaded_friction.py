@@ -37,7 +37,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import Information, each_triangle
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
+from ros2_dynid.model.friction import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
 
 ROUNDS = 6

@@ -2,7 +2,7 @@
 
 """Physical consistency: could links with these parameters exist? Tested (seed 002, Table III) and imposed.
 
-A link exists if its pseudo-inertia (model/pseudo_inertia.py) is positive definite.
+A link exists if its pseudo-inertia (model/inertia.py) is positive definite.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.physical.standard import full_map, scales
 from ros2_dynid.identification.regression.column_layout import Triangle
+from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
-from ros2_dynid.model.pseudo_inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import Array, Robot
 
 TOLERANCES = (0.0, -0.01, -0.02, -0.04)

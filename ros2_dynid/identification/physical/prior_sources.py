@@ -23,8 +23,8 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques
 from ros2_dynid.identification.regression.prior import Prior, embedded, torque_scale
+from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
-from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgtsv
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Note, NoteKind, remark, repaired
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, spectrum
 from ros2_dynid.model.robot import Array
-from ros2_dynid.notes import Note, NoteKind, remark, repaired
 from ros2_dynid.recording.power_spectrum import power_spectrum
 from ros2_dynid.recording.samples import Samples
 

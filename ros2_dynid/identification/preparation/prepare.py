@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError, Note, Option, Text, remark
 from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.friction.columns import signs
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, looked_at, propose, spectrum
@@ -25,7 +25,6 @@ from ros2_dynid.identification.preparation.preparation_options import Preparatio
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
 from ros2_dynid.identification.preparation.usable import check_signals, effort_streams, finite, swapped
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
 REFERENCE = 20.0

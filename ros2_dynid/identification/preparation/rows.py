@@ -24,7 +24,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 

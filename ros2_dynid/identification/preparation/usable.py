@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.model.robot import DRIVE, Robot
-from ros2_dynid.notes import repaired
+from ros2_dynid.errors import InputError, Option, Text, repaired
+from ros2_dynid.model.efforts import DRIVE
+from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.samples import Samples
 
 

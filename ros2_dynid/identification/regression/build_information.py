@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation.rows import PlainRows, felt_by, row_c
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, weighted
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 OnChunk = Callable[[float], None]

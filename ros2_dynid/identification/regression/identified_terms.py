@@ -11,7 +11,7 @@ import numpy as np
 
 from ros2_dynid.identification.friction.shapes import change_shape
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
+from ros2_dynid.model.friction import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array
 
 

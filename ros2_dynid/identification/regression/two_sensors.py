@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.numeric import by_qr
-from ros2_dynid.base_parameters.reduced_form import build
-from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.base_parameters.result import BaseParameters, build
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -29,10 +28,10 @@ from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.effort_sensors import with_sensors
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.efforts import DRIVE, with_sensors
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import not_felt, standard_names, standard_vector
-from ros2_dynid.model.robot import DRIVE, Array, Robot
+from ros2_dynid.model.robot import Array, Robot
 
 TINY = 1e-9
 """Coefficients of regrouping below this are rounding."""

@@ -20,7 +20,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation.torque_errors import Errors, Whiteness, error_table
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 LIMIT = 4000

@@ -19,7 +19,7 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence
 from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
-from ros2_dynid.model.effort_sensors import sensor_name
+from ros2_dynid.model.efforts import sensor_name
 
 WELL, FAIRLY = 0.05, 0.10
 """Relative standard deviations below which a parameter is well, or fairly, known."""

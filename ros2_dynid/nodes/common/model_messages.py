@@ -17,7 +17,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import TorqueScatter, bars_of
-from ros2_dynid.model import added_effort, forces, friction_kinds
+from ros2_dynid.model import efforts, forces, friction
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
@@ -118,10 +118,8 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         friction=_friction_of(message),
         forces=_forces_of(message),
     )
-    adds = {
-        one.joint: added_effort.AddedEffort(one.gravity, one.payload, one.friction) for one in message.added_efforts
-    }
-    robot = added_effort.with_added_effort(robot, adds)
+    adds = {one.joint: efforts.AddedEffort(one.gravity, one.payload, one.friction) for one in message.added_efforts}
+    robot = efforts.with_added_effort(robot, adds)
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
     if not robot.forces and any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
@@ -162,13 +160,13 @@ def _friction_messages(robot: Robot) -> list[FrictionTerm]:
     ]
 
 
-def _friction_of(message: BaseParameters) -> tuple[friction_kinds.FrictionTerm, ...]:
-    kinds = {str(kind): kind for kind in friction_kinds.FrictionKind}
+def _friction_of(message: BaseParameters) -> tuple[friction.FrictionTerm, ...]:
+    kinds = {str(kind): kind for kind in friction.FrictionKind}
     unknown = [term.term for term in message.friction if term.term not in kinds]
     if unknown:
         raise InputError(f"unknown friction term {unknown[0]!r}", f"choose from {', '.join(kinds)}")
     return tuple(
-        friction_kinds.FrictionTerm(
+        friction.FrictionTerm(
             term.joint,
             kinds[term.term],
             term.coefficient,

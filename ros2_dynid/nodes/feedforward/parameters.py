@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ros2_dynid.model.added_effort import CHOICES
+from ros2_dynid.model.efforts import CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 TRAJECTORY, EFFORT = "trajectory", "effort"

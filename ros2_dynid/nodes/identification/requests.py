@@ -17,9 +17,8 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.msg import IdentifyOptions as OptionsMessage
 from ros2_dynid.nodes.common.optional import given_fields, optional
-from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.recording.table.column_map import parse_columns
-from ros2_dynid.recording.units import Units
 from ros2_dynid.srv import ConvertUrdf, IdentifyPayload, IdentifyRecording
 from ros2_dynid.usecases.identify import IdentifyRequest
 from ros2_dynid.usecases.payload import PayloadRequest

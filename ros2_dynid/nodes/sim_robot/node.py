@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.pace import Pace
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.model.added_effort import added_by_joint, declare_added_effort
+from ros2_dynid.model.efforts import added_by_joint, declare_added_effort
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Ticker

@@ -9,7 +9,7 @@ types and metadata.yaml. `folder` opens a bag, `topics` chooses, `merge` joins t
 `writer` writes bags that survive a crash.
 """
 
-from ros2_dynid.recording.bag.folder import Bag, is_bag, open_bag
+from ros2_dynid.recording.bag.read_bag import Bag, is_bag, open_bag
 from ros2_dynid.recording.bag.storage import Channel, MessageBlock, Storage
 from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 

@@ -14,7 +14,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.recording.bag.compression import DamagedDataError
+from ros2_dynid.recording.bag.storage import DamagedDataError
 
 ENCAPSULATION = 4
 _BIG, _LITTLE = b"\0\0", b"\0\1"

@@ -5,25 +5,161 @@
 from __future__ import annotations
 
 import bisect
+import struct
 import zlib
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag.compression import MAX_CHUNK, Budget, DamagedDataError, decompress, open_zstd
-from ros2_dynid.recording.bag.mcap_records import FRAME, Fields
-from ros2_dynid.recording.bag.storage import Channel, MessageBlock, type_name
+from ros2_dynid.recording.bag.decode import even_rows
+from ros2_dynid.recording.bag.storage import (
+    MAX_CHUNK,
+    Budget,
+    Bytes,
+    Channel,
+    DamagedDataError,
+    Ints,
+    MessageBlock,
+    decompress,
+    open_zstd,
+    type_name,
+)
 from ros2_dynid.recording.remote_file import RemoteFile
+
+MAGIC = b"\x89MCAP0\r\n"
+HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
+ATTACHMENT, ATTACHMENT_INDEX, STATISTICS, METADATA, METADATA_INDEX, SUMMARY_OFFSET, DATA_END = range(9, 16)
+FRAME = struct.Struct("<BQ")
+MESSAGE_HEAD = 22
+"""Bytes before a message's data: channel u16, sequence u32, log time u64, publish time u64."""
+_RUN = 16  # records of one size in a row before the rest is tried as an array
+_MAX_STEPS = 50_000  # steps of one scan
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Records found: positions and content lengths of the messages, the others, and where the scan ended."""
+
+    position: Ints
+    length: Ints
+    others: list[tuple[int, int, int]]
+    """(opcode, position of the content, its length)"""
+    end: int
+
+
+def scan(data: bytes, start: int = 0, stop_at: tuple[int, ...] = ()) -> Scan:
+    """Find the whole records in data from start on, up to one that is cut, has opcode 0 or one of `stop_at`.
+
+    It also ends after _MAX_STEPS steps, to bound memory: continue at `end` as long as it grows.
+    """
+    array = np.frombuffer(data, np.uint8)
+    runs: list[tuple[int, int, int]] = []  # (position of the first, size of each with its frame, how many)
+    others: list[tuple[int, int, int]] = []
+    position, stop, previous, alike = start, len(data), -1, 0
+    unpack = FRAME.unpack_from
+    while position + FRAME.size <= stop and len(runs) + len(others) < _MAX_STEPS:
+        opcode, length = unpack(data, position)
+        if length > stop - position - FRAME.size or opcode == 0 or opcode in stop_at:
+            break
+        size = FRAME.size + length
+        if opcode != MESSAGE:
+            others.append((opcode, position + FRAME.size, length))
+            previous = -1
+            position += size
+            continue
+        alike = alike + 1 if size == previous else 1
+        previous = size
+        count = 1
+        if alike >= _RUN:
+            count = _run(array, position, size)
+            alike = 0
+        runs.append((position, size, count))
+        position += size * count
+    if not runs:
+        return Scan(np.zeros(0, np.int64), np.zeros(0, np.int64), others, position)
+    first, sizes, counts = np.array(runs, np.int64).T
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions = np.repeat(first, counts) + within * np.repeat(sizes, counts)
+    return Scan(positions, np.repeat(sizes, counts) - FRAME.size, others, position)
+
+
+def _run(array: Bytes, position: int, size: int) -> int:
+    """Return how many message records of one size follow each other from position on."""
+    max_records = (len(array) - position) // size
+    head = array[position : position + FRAME.size]
+    count, window = 1, 64
+    while count < max_records:
+        rows = min(window, max_records - count)
+        start = position + count * size
+        heads = np.ndarray((rows, FRAME.size), np.uint8, buffer=array, offset=start, strides=(size, 1))
+        same = (heads == head).all(axis=1)
+        if not same.all():
+            return count + int(np.argmin(same))
+        count += rows
+        window = min(8 * window, 8192)
+    return count
+
+
+def messages_of(data: bytes, records: Scan) -> MessageBlock:
+    """Return the messages of a scan as a block."""
+    whole = records.length >= MESSAGE_HEAD
+    position, length = records.position[whole], records.length[whole]
+    array = np.frombuffer(data, np.uint8)
+    if not len(position):
+        none = np.zeros(0, np.int64)
+        return MessageBlock(array, none, none, none, none)
+    heads = even_rows(array, position, FRAME.size + MESSAGE_HEAD)
+    channel, stamp = heads.column(FRAME.size, 1, "<u2")[:, 0], heads.column(FRAME.size + 6, 1, "<u8")[:, 0]
+    return MessageBlock(
+        array,
+        channel.astype(np.int64),
+        np.minimum(stamp, np.uint64(2**63 - 1)).astype(np.int64),
+        position + (FRAME.size + MESSAGE_HEAD),
+        length - MESSAGE_HEAD,
+    )
+
+
+class Fields:
+    """Reads the fields of one record's content, never beyond its end [DamagedDataError]."""
+
+    def __init__(self, data: bytes, position: int = 0, length: int | None = None) -> None:
+        """Read data from position on, for length bytes (default: to the end)."""
+        self.data, self.position = data, position
+        self.stop = len(data) if length is None else position + length
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if not 0 <= size <= self.stop - self.position:
+            raise DamagedDataError(f"a field of {size} bytes does not fit its record")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def integer(self, size: int) -> int:
+        """Return the next unsigned integer of `size` bytes."""
+        return int.from_bytes(self.take(size), "little")
+
+    def text(self) -> str:
+        """Return the next string, its length first (u32)."""
+        return self.take(self.integer(4)).decode("utf-8", "replace")
+
+    def mapping(self) -> dict[str, str]:
+        """Return the next map of strings, its length in bytes first (u32)."""
+        content = Fields(self.take(self.integer(4)))
+        pairs: dict[str, str] = {}
+        while content.position < content.stop:
+            key = content.text()
+            pairs[key] = content.text()
+        return pairs
+
 
 MAX_SUMMARY = 128 << 20
 MAX_DEFINITION = 4 << 20
 _BULK = 1 << 20
-_FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
+_FOOTER = FRAME.size + 20 + len(MAGIC)
 
 
 class ForwardStream:
@@ -98,7 +234,7 @@ class McapFile:
         self._chunk_channels: dict[int, frozenset[int]] = {}
         self._chunks: list[int] = []
         with self._open() as stream:
-            if ForwardStream(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
+            if ForwardStream(stream, None).read(len(MAGIC)) != MAGIC:
                 empty = self.size == 0
                 what = "the file is empty" if empty else "this is not an MCAP file"
                 raise InputError(what, "give a rosbag2 bag (.mcap, .db3), a ROS 1 .bag, .csv or .npz", str(path))
@@ -130,32 +266,32 @@ class McapFile:
         stream.seek(self.size - _FOOTER)
         footer = stream.read(_FOOTER)
         opcode, length = FRAME.unpack_from(footer)
-        if opcode != mcap.FOOTER or length != 20 or footer[-len(mcap.MAGIC) :] != mcap.MAGIC:
+        if opcode != FOOTER or length != 20 or footer[-len(MAGIC) :] != MAGIC:
             return None
         fields = Fields(footer, FRAME.size)
         start, _, crc = fields.integer(8), fields.integer(8), fields.integer(4)
-        if not len(mcap.MAGIC) <= start < self.size - _FOOTER or self.size - _FOOTER - start > MAX_SUMMARY:
+        if not len(MAGIC) <= start < self.size - _FOOTER or self.size - _FOOTER - start > MAX_SUMMARY:
             return None
         stream.seek(start)
         data = stream.read(self.size - _FOOTER - start)
         if crc and zlib.crc32(data + footer[: FRAME.size + 16]) != crc:
             return None
         counts: dict[int, int] | None = None
-        scanned = mcap.scan(data)
+        scanned = scan(data)
         others = list(scanned.others)
         while len(scanned.others) and scanned.end < len(data):
-            scanned = mcap.scan(data, scanned.end)
+            scanned = scan(data, scanned.end)
             others += scanned.others
         try:
             for opcode, position, length in others:
                 fields = Fields(data, position, length)
-                if opcode == mcap.CHUNK_INDEX:
+                if opcode == CHUNK_INDEX:
                     fields.take(16)
                     chunk = fields.integer(8)
                     fields.take(8)
                     index = np.frombuffer(fields.take(fields.integer(4)), np.dtype([("id", "<u2"), ("at", "<u8")]))
                     self._chunk_channels[chunk] = frozenset(index["id"].tolist())
-                elif opcode == mcap.STATISTICS:
+                elif opcode == STATISTICS:
                     fields.take(8 + 2 + 4 * 4 + 8 + 8)
                     table = np.frombuffer(fields.take(fields.integer(4)), np.dtype([("id", "<u2"), ("count", "<u8")]))
                     counts = dict(zip(table["id"].tolist(), table["count"].tolist(), strict=True))
@@ -171,10 +307,10 @@ class McapFile:
 
     def _learn(self, opcode: int, fields: Fields) -> None:
         """Take in a schema or a channel; the first of an id counts."""
-        if opcode == mcap.SCHEMA and fields.stop - fields.position <= MAX_DEFINITION:
+        if opcode == SCHEMA and fields.stop - fields.position <= MAX_DEFINITION:
             key, name, encoding = fields.integer(2), fields.text(), fields.text()
             self._schemas.setdefault(key, (name, encoding, fields.text()))
-        elif opcode == mcap.CHANNEL:
+        elif opcode == CHANNEL:
             key, schema, topic, encoding = fields.integer(2), fields.integer(2), fields.text(), fields.text()
             name, form, definition = self._schemas.get(schema, ("", "", ""))
             channel = Channel(key, topic, type_name(name), encoding, definition, form)
@@ -185,14 +321,14 @@ class McapFile:
         budget = Budget(self.size)
         with self._open() as stream:
             window = ForwardStream(stream, None if self.packed else self.size)
-            window.skip(len(mcap.MAGIC))
+            window.skip(len(MAGIC))
             while True:
                 good = window.position
                 head = window.read(FRAME.size)
                 opcode, length = FRAME.unpack(head) if len(head) == FRAME.size else (0, 0)
-                if opcode in (mcap.DATA_END, mcap.FOOTER):
+                if opcode in (DATA_END, FOOTER):
                     return
-                if opcode == mcap.CHUNK:
+                if opcode == CHUNK:
                     if self._chunk_is_unwanted(good, channel_ids):
                         whole = window.skip(length)
                     else:
@@ -200,14 +336,14 @@ class McapFile:
                         whole = len(content) == length
                         if whole:
                             yield from self._chunk(content, channel_ids, budget)
-                elif opcode == mcap.MESSAGE:
+                elif opcode == MESSAGE:
                     bulk = head + window.read(max(length, _BULK) if length <= MAX_CHUNK else 0)
-                    scanned = mcap.scan(bulk, stop_at=(mcap.CHUNK, mcap.DATA_END, mcap.FOOTER))
+                    scanned = scan(bulk, stop_at=(CHUNK, DATA_END, FOOTER))
                     whole = scanned.end > 0
                     if whole:
                         window.unread(bulk[scanned.end :])
                         yield from self._messages(bulk, scanned, channel_ids)
-                elif opcode in (mcap.SCHEMA, mcap.CHANNEL):
+                elif opcode in (SCHEMA, CHANNEL):
                     content = window.read(length) if length <= MAX_DEFINITION else b""
                     whole = len(content) == length
                     if whole:
@@ -262,17 +398,17 @@ class McapFile:
             return
         end = 0
         while end < len(records):
-            scanned = mcap.scan(records, end)
+            scanned = scan(records, end)
             if scanned.end == end:
                 self._warn(f"a damaged chunk was left out after {end} of {len(records)} bytes")
                 return
             end = scanned.end
             yield from self._messages(records, scanned, channel_ids)
 
-    def _messages(self, data: bytes, scanned: mcap.Scan, channel_ids: np.ndarray | None) -> Iterator[MessageBlock]:
+    def _messages(self, data: bytes, scanned: Scan, channel_ids: np.ndarray | None) -> Iterator[MessageBlock]:
         for opcode, position, length in scanned.others:
             self._learn_safely(opcode, Fields(data, position, length))
-        block = mcap.messages_of(data, scanned)
+        block = messages_of(data, scanned)
         if channel_ids is not None:
             inside = np.isin(block.channel, channel_ids)
             block = block if inside.all() else block.take(inside)

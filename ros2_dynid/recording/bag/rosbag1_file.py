@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag.compression import MAX_CHUNK, Budget, DamagedDataError, decompress
-from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, type_name
+from ros2_dynid.recording.bag.storage import (
+    MAX_CHUNK,
+    Budget,
+    Channel,
+    DamagedDataError,
+    MessageBlock,
+    block_of,
+    decompress,
+    type_name,
+)
 
 MAGIC = b"#ROSBAG V2.0\n"
 MESSAGE, CHUNK, CONNECTION = 2, 5, 7

@@ -14,8 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag.compression import open_zstd
-from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, type_name
+from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, open_zstd, type_name
 
 MAX_MESSAGE = 16 << 20
 """Largest message [bytes] that is read; a JointState of 100 joints has 6 kB."""

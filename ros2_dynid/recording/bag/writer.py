@@ -14,12 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -27,7 +29,10 @@ from typing import IO
 import numpy as np
 
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.bag import decode as by_layout
+from ros2_dynid.recording.bag import mcap_file as mcap
+from ros2_dynid.recording.bag.cdr import CdrWriter
 from ros2_dynid.recording.bag.decode import JOINT_STATE
 from ros2_dynid.recording.bag.definitions import (
     TopicInfo,
@@ -37,9 +42,190 @@ from ros2_dynid.recording.bag.definitions import (
     metadata_yaml,
     qos_text,
 )
-from ros2_dynid.recording.bag.mcap_write import Chunk, Totals
-from ros2_dynid.recording.bag.storage import Ints
+from ros2_dynid.recording.bag.mcap_file import FRAME, MAGIC, MESSAGE_HEAD
+from ros2_dynid.recording.bag.storage import Bytes, Ints, compress_zstd
 from ros2_dynid.version import __version__
+
+
+def joint_state(
+    names: Sequence[str], stamp_ns: int, arrays: Sequence[Sequence[float] | Array | None], frame_id: str = ""
+) -> bytes:
+    """Return one JointState in CDR: names, stamp [ns], and position, velocity, effort (None: left empty)."""
+    writer = CdrWriter()
+    writer.stamp(stamp_ns)
+    writer.string(frame_id)
+    writer.u32(len(names))
+    for name in names:
+        writer.string(name)
+    for values in arrays:
+        writer.doubles(np.asarray([] if values is None else values, float))
+    return writer.message()
+
+
+def joint_states(names: Sequence[str], stamps_ns: Ints, arrays: Sequence[Array | None], head: int = 0) -> Bytes:
+    """Return K JointStates as rows of bytes, each with `head` free bytes before it."""
+    seconds = stamps_ns // 10**9
+    if len(seconds) and not (seconds.min() >= -(2**31) and seconds.max() < 2**31):
+        raise InputError("a time lies beyond the years 1901 to 2038 that a ROS stamp can hold", "give times in seconds")
+    blank = [None if values is None else np.zeros(len(names)) for values in arrays]
+    template = joint_state(names, 0, blank)
+    layout = by_layout.parse(template, "cdr")
+    rows = np.zeros((len(stamps_ns), head + len(template)), np.uint8)
+    rows[:, head:] = np.frombuffer(template, np.uint8)
+    view = by_layout.MessageRows(rows, head, rows.shape[1], len(rows), len(template))
+    view.column(by_layout.STAMP, 1, "<i4")[:, 0] = seconds
+    view.column(by_layout.STAMP + 4, 1, "<u4")[:, 0] = stamps_ns - seconds * 10**9
+    for index, values in enumerate(arrays):
+        if values is not None and len(names):
+            column = by_layout.array(layout, view, index)
+            assert column is not None
+            column[...] = values
+    return rows
+
+
+_HEAD = struct.Struct("<BQHIQQ")
+RECORD_HEAD = FRAME.size + MESSAGE_HEAD
+"""Bytes of a message record before its data."""
+
+
+def record(opcode: int, content: bytes) -> bytes:
+    """Return a whole record."""
+    return FRAME.pack(opcode, len(content)) + content
+
+
+def text(value: str) -> bytes:
+    """Return a string with its length (u32) before it."""
+    data = value.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def mapping(values: Mapping[str, str]) -> bytes:
+    """Return a map of strings with its length (u32) before it."""
+    content = b"".join(text(key) + text(value) for key, value in values.items())
+    return struct.pack("<I", len(content)) + content
+
+
+def beginning(library: str) -> bytes:
+    """Return the magic and the header that a file begins with."""
+    return MAGIC + record(mcap.HEADER, text("ros2") + text(library))
+
+
+def schema(key: int, name: str, definition: str) -> bytes:
+    """Return a schema record for a message type described in ROS 2's .msg language."""
+    return record(mcap.SCHEMA, struct.pack("<H", key) + text(name) + text("ros2msg") + text(definition))
+
+
+def channel(key: int, schema_key: int, topic: str, metadata: Mapping[str, str]) -> bytes:
+    """Return a channel record for CDR messages."""
+    return record(mcap.CHANNEL, struct.pack("<HH", key, schema_key) + text(topic) + text("cdr") + mapping(metadata))
+
+
+def message(channel_key: int, sequence: int, log_time: int, publish_time: int, payload: bytes) -> bytes:
+    """Return a message record."""
+    length = MESSAGE_HEAD + len(payload)
+    return _HEAD.pack(mcap.MESSAGE, length, channel_key, sequence & 0xFFFFFFFF, log_time, publish_time) + payload
+
+
+@dataclass
+class Chunk:
+    """A chunk being filled: its records, and for the index the log time [ns] and offset of each message."""
+
+    records: bytearray = field(default_factory=bytearray)
+    index: dict[int, list[tuple[Ints, Ints]]] = field(default_factory=dict)
+    first: int = 2**63 - 1
+    last: int = 0
+    count: int = 0
+
+    def add(self, channel_key: int, stamps: Ints, sizes: Ints, data: bytes) -> None:
+        """Add message records of one channel: their log times [ns], their sizes and the records themselves."""
+        offsets = len(self.records) + np.cumsum(sizes) - sizes
+        self.index.setdefault(channel_key, []).append((stamps, offsets))
+        self.records += data
+        self.first = min(self.first, int(stamps.min()))
+        self.last = max(self.last, int(stamps.max()))
+        self.count += len(stamps)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A finished chunk: its bytes with the message indexes behind it, and its entry in the summary."""
+
+    data: bytes
+    chunk_index: bytes
+
+
+def pack(chunk: Chunk, position: int, compression: str) -> Packed:
+    """Return a chunk as it goes into the file at position ("zstd" or "" for compression)."""
+    raw = bytes(chunk.records)
+    first = chunk.first if chunk.count else 0
+    stored = compress_zstd(raw) if compression == "zstd" else raw
+    content = struct.pack("<QQQI", first, chunk.last, len(raw), zlib.crc32(raw))
+    content += text(compression) + struct.pack("<Q", len(stored)) + stored
+    body = record(mcap.CHUNK, content)
+    indexes: list[bytes] = []
+    offsets = b""
+    place = position + len(body)
+    for key, parts in chunk.index.items():
+        entries = np.empty(sum(len(stamps) for stamps, _ in parts), np.dtype([("stamp", "<u8"), ("offset", "<u8")]))
+        entries["stamp"] = np.concatenate([stamps for stamps, _ in parts])
+        entries["offset"] = np.concatenate([offset for _, offset in parts])
+        packed = entries.tobytes()
+        indexes.append(record(mcap.MESSAGE_INDEX, struct.pack("<HI", key, len(packed)) + packed))
+        offsets += struct.pack("<HQ", key, place)
+        place += len(indexes[-1])
+    behind = b"".join(indexes)
+    entry = struct.pack("<QQQQI", first, chunk.last, position, len(body), len(offsets)) + offsets
+    entry += struct.pack("<Q", len(behind)) + text(compression) + struct.pack("<QQ", len(stored), len(raw))
+    return Packed(body + behind, record(mcap.CHUNK_INDEX, entry))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the statistics of a file say; messages by channel, times in ns."""
+
+    schemas: list[bytes]
+    channels: list[bytes]
+    chunk_indexes: list[bytes]
+    counts: Mapping[int, int]
+    first: int
+    last: int
+
+
+def ending(position: int, totals: Totals, metadata: Mapping[str, str]) -> bytes:
+    """Return all that follows the last chunk: a rosbag2 metadata record, the summary, the footer and the magic."""
+    info = record(mcap.METADATA, text("rosbag2") + mapping(metadata))
+    info_index = record(mcap.METADATA_INDEX, struct.pack("<QQ", position, len(info)) + text("rosbag2"))
+    data = info + record(mcap.DATA_END, struct.pack("<I", 0))
+    counts = b"".join(struct.pack("<HQ", key, count) for key, count in totals.counts.items())
+    statistics = struct.pack(
+        "<QHIIIIQQI",
+        sum(totals.counts.values()),
+        len(totals.schemas),
+        len(totals.channels),
+        0,
+        1,
+        len(totals.chunk_indexes),
+        totals.first,
+        totals.last,
+        len(counts),
+    )
+    groups = [
+        (mcap.SCHEMA, b"".join(totals.schemas)),
+        (mcap.CHANNEL, b"".join(totals.channels)),
+        (mcap.STATISTICS, record(mcap.STATISTICS, statistics + counts)),
+        (mcap.CHUNK_INDEX, b"".join(totals.chunk_indexes)),
+        (mcap.METADATA_INDEX, info_index),
+    ]
+    start = position + len(data)
+    summary, offsets = b"", b""
+    for opcode, group in groups:
+        if group:
+            offsets += record(mcap.SUMMARY_OFFSET, struct.pack("<BQQ", opcode, start + len(summary), len(group)))
+            summary += group
+    head = FRAME.pack(mcap.FOOTER, 20) + struct.pack("<QQ", start, start + len(summary))
+    crc = zlib.crc32(summary + offsets + head)
+    return data + summary + offsets + head + struct.pack("<I", crc) + MAGIC
+
 
 CHUNK_BYTES = 768 << 10
 CHUNK_SECONDS = 0.25
@@ -102,7 +288,7 @@ class BagWriter:
         self._wake = threading.Event()
         try:
             self._hold_reserve(must=True)
-            self._append(mcap_write.beginning(f"ros2_dynid {__version__}"))
+            self._append(beginning(f"ros2_dynid {__version__}"))
             self._write_metadata(provisional=True)
         except OSError as error:
             self._release_reserve()
@@ -133,9 +319,9 @@ class BagWriter:
             key = len(self._topics) + 1
             self._topics[key] = TopicInfo(topic, kind, text, type_hash, latched)
             self._sequence[key] = 0
-            self._schemas.append(mcap_write.schema(key, kind, text))
+            self._schemas.append(schema(key, kind, text))
             details = {"offered_qos_profiles": qos_text(latched), "topic_type_hash": type_hash}
-            self._channels.append(mcap_write.channel(key, key, topic, details))
+            self._channels.append(channel(key, key, topic, details))
             self._chunk.records += self._schemas[-1] + self._channels[-1]
             with suppress(OSError):  # the first chunk meets a full disk and reports it
                 self._write_metadata(provisional=True)  # rosbag2 plays the topics that it names, also of a killed bag
@@ -146,7 +332,7 @@ class BagWriter:
         publish_time = log_time if publish_time is None else publish_time
         with self._lock:
             self._check_open()
-            data = mcap_write.message(channel, self._sequence[channel], log_time, publish_time, payload)
+            data = message(channel, self._sequence[channel], log_time, publish_time, payload)
             self._add(channel, np.array([log_time], np.int64), np.array([len(data)], np.int64), data)
             self._flush_if_due()
 
@@ -154,9 +340,9 @@ class BagWriter:
         self, channel: int, names: tuple[str, ...], stamps: Ints, arrays: list[np.ndarray | None]
     ) -> None:
         """Write many JointStates: stamps [ns] (K,), which are also the log times, and position, velocity, effort."""
-        from ros2_dynid.recording.bag.encode import joint_states
+        from ros2_dynid.recording.bag.writer import joint_states
 
-        rows = joint_states(names, stamps, arrays, head=mcap_write.RECORD_HEAD)
+        rows = joint_states(names, stamps, arrays, head=RECORD_HEAD)
         size = rows.shape[1]
         head = np.zeros(
             len(rows),
@@ -165,7 +351,7 @@ class BagWriter:
                     "names": ["op", "length", "channel", "sequence", "log", "publish"],
                     "formats": ["u1", "<u8", "<u2", "<u4", "<u8", "<u8"],
                     "offsets": [0, 1, 9, 11, 15, 23],
-                    "itemsize": mcap_write.RECORD_HEAD,
+                    "itemsize": RECORD_HEAD,
                 }
             ),
         )
@@ -174,7 +360,7 @@ class BagWriter:
         step = max(1, CHUNK_BYTES // size)
         with self._lock:
             head["sequence"] = self._sequence[channel] + np.arange(len(rows))  # modulo 2**32
-            rows[:, : mcap_write.RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
+            rows[:, :RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
             for begin in range(0, len(rows), step):
                 self._check_open()
                 part = rows[begin : begin + step]
@@ -206,7 +392,7 @@ class BagWriter:
         chunk, self._chunk, self._chunk_since = self._chunk, Chunk(), time.monotonic()
         if not chunk.records:
             return
-        packed = mcap_write.pack(chunk, self._position, self._compression)
+        packed = pack(chunk, self._position, self._compression)
         try:
             self._append(packed.data)
         except OSError as error:
@@ -272,9 +458,7 @@ class BagWriter:
             self._last,
         )
         try:
-            self._append(
-                mcap_write.ending(self._position, totals, {"serialized_metadata": embedded_yaml(self._information())})
-            )
+            self._append(ending(self._position, totals, {"serialized_metadata": embedded_yaml(self._information())}))
             os.fsync(self._fd)
             self._write_metadata(provisional=False)
         except OSError as error:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.errors import NoteKind
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
-from ros2_dynid.notes import NoteKind
 from ros2_dynid.recording.checks import signal_checks as signals
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem, worst
 from ros2_dynid.recording.checks.signal_checks import UNITS, Signal

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError, Note, Option, Text, damage
 from ros2_dynid.model.robot import Array
-from ros2_dynid.notes import Note, damage
 from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples_of, shortened
 from ros2_dynid.recording.table.column_map import assign_columns
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
-from ros2_dynid.notes import Note
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import Samples, in_si
+from ros2_dynid.errors import InputError, Note
+from ros2_dynid.recording.samples import Reading, Samples, in_si
 from ros2_dynid.recording.table.csv_file import iter_csv
 from ros2_dynid.recording.table.npz_file import read_npz
 

@@ -23,7 +23,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.covariance import Moments, jackknife
 from ros2_dynid.identification.regression.information import combine, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, wls
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.sim.truth import true_parameters

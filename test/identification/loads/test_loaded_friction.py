@@ -18,7 +18,7 @@ from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, link_slice, standard_vector
 from ros2_dynid.sim.truth import true_parameters

@@ -35,10 +35,10 @@ from ros2_dynid.identification.regression.covariance import block_moments, jackk
 from ros2_dynid.identification.regression.information import coarser, restrict
 from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice, standard_names, standard_vector
-from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.model.robot import Coupling
 from ros2_dynid.sim.truth import true_parameters
 

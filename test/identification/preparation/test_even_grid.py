@@ -17,7 +17,7 @@ from ros2_dynid.identification.preparation.even_grid import Stretch, clock_of, e
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import differentiated, filtered_sign, joined_prepared
 from ros2_dynid.identification.preparation.repetition import period_of
-from ros2_dynid.model.effort_sensors import declared_sensors
+from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 

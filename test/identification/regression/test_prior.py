@@ -27,9 +27,9 @@ from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.information import each_triangle
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import PriorWeight, regularize, select_prior_weight
+from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples

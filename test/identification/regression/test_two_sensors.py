@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors, two_sensors
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, standard_vector
 from ros2_dynid.recording.samples import Samples

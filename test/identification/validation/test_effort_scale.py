@@ -20,9 +20,10 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.validation import diagnosis, effort_evidence, mounting, sensor_side
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence, SampledMotion, sampled_motion
 from ros2_dynid.identification.validation.effort_scale import against_prior, backward_friction, clear, factors
+from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.robot import DRIVE, with_gravity
+from ros2_dynid.model.robot import with_gravity
 
 ROBOT = load_robot("demo3")
 

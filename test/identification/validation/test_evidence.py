@@ -12,6 +12,7 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import remark
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.outcome import Delay, EliminationStep, IdentifyOutcome, SensorRow
@@ -24,10 +25,9 @@ from ros2_dynid.identification.validation import evidence
 from ros2_dynid.identification.validation.comparison import compare_torques, fitted_torques
 from ros2_dynid.identification.validation.sensor_side import SensorSide
 from ros2_dynid.identification.validation.torque_errors import HeldOut, LeftOut, ValidatedBy, Whiteness, torque_errors
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.notes import remark
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")

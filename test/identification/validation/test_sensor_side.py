@@ -18,10 +18,10 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.information import block_folds
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.sensor_side import LAWS, LIKELY, SHOWN, SURE, compare_sensor_sides
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.efforts import DRIVE
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.robot import DRIVE
 
 ROBOT = load_robot("demo3")
 BASE = base_parameters(ROBOT)

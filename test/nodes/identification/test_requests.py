@@ -18,8 +18,7 @@ from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.nodes.identification.requests import identify_request, payload_request, robot_to_convert
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.units import Units
+from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.identify import IdentifyRequest
 from ros2_dynid.usecases.payload import PayloadRequest
 from ros2_dynid.usecases.robot_source import RobotSource

@@ -24,7 +24,7 @@ from std_srvs.srv import Trigger
 
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.messages import ANNOUNCED
-from ros2_dynid.recording.bag.folder import open_bag
+from ros2_dynid.recording.bag.read_bag import open_bag
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph
 

@@ -2,10 +2,12 @@
 
 """What a robot adds to a commanded effort: its texts, robot files, there and back."""
 
+from __future__ import annotations
+
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.added_effort import AddedEffort, added_by_joint, added_effort, declare_added_effort
+from ros2_dynid.model.efforts import AddedEffort, added_by_joint, added_effort, declare_added_effort
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 

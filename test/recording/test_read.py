@@ -9,12 +9,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
-from ros2_dynid.notes import Note, remark
+from ros2_dynid.errors import InputError, Note, remark
 from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.in_order import ClockSetBackError, in_order
+from ros2_dynid.recording.read import ClockSetBackError, in_order, streamed
 from ros2_dynid.recording.samples import Samples, cut, longest_stretch, ordered
-from ros2_dynid.recording.streamed import streamed
 
 
 def awkward(seed: int, count: int = 3000) -> Samples:

@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a robot itself adds to a commanded effort: nothing, what holds it still, a share of its friction.
-
-nothing                       the motors give the effort that is commanded
-gravity                       the robot adds what holds it still: weights, springs and offsets, its payload's too
-arm-gravity                   the same without the payload, which it does not know
-gravity+friction:0.8          and 0.8 of the friction of a moving joint; friction:0.8 alone is possible, too
-
-What we command is the model's torque minus that, so a declaration that is wrong applies gravity twice, or not at all.
-"""
+"""What a joint's effort means: where it is measured, and what the robot itself adds to a commanded one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +16,62 @@ from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
+
+
+DRIVE = ("Ia", "Fv", "Fc")
+"""Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
+MOTOR, LINK = "motor", "link"
+
+
+def felt_parts(sensor: str) -> tuple[str, ...]:
+    """Return the drive parameters, of Ia, Fv and Fc, that an effort measured there includes."""
+    side, *parts = sensor.split("+")
+    wrong = side not in (MOTOR, LINK) or (side == MOTOR and parts) or any(part not in DRIVE for part in parts)
+    if wrong or len(set(parts)) != len(parts):
+        raise InputError(f"the sensor is {sensor!r}", "write motor, link, or link+Fc and the like with Ia, Fv, Fc")
+    return DRIVE if side == MOTOR else tuple(part for part in DRIVE if part in parts)
+
+
+def sensor_name(felt: Iterable[str]) -> str:
+    """Return the name of a sensor whose effort includes these drive parameters."""
+    felt = set(felt)
+    return MOTOR if felt == set(DRIVE) else "+".join((LINK, *(part for part in DRIVE if part in felt)))
+
+
+def with_sensors(robot: Robot, felt: Mapping[str, Iterable[str]]) -> Robot:
+    """Return the robot whose joint efforts, by name, include these drive parameters; the others are dropped.
+
+    A priori values and friction terms that the efforts do not include are no part of the robot's torque.
+    """
+    unknown = [name for name in felt if name not in robot.active_names]
+    if unknown:
+        raise InputError(f"sensor of the joint {unknown[0]!r}", f"the robot has {', '.join(robot.active_names)}")
+    measured = {name: set(parts) for name, parts in felt.items()}
+    joints = tuple(
+        replace(joint, felt=tuple(part for part in DRIVE if part in measured[joint.name]))
+        if joint.name in measured
+        else joint
+        for joint in robot.joints
+    )
+    unmeasured = {f"{part}{j}" for j, joint in enumerate(joints, start=1) for part in DRIVE if part not in joint.felt}
+    parameters = {name: value for name, value in robot.parameters.items() if name not in unmeasured}
+    terms = tuple(term for term in robot.friction if joints[term.joint - 1].felt == DRIVE)
+    return replace(robot, joints=joints, parameters=parameters, friction=terms)
+
+
+def declared_sensors(robot: Robot, text: str) -> Robot:
+    """Return the robot with the sensors of a request: one for all joints, or JOINT=SENSOR,JOINT=SENSOR."""
+    if "=" not in text:
+        return with_sensors(robot, dict.fromkeys(robot.active_names, felt_parts(text)))
+    pairs = [part.partition("=") for part in text.split(",")]
+    return with_sensors(robot, {name.strip(): felt_parts(sensor.strip()) for name, _, sensor in pairs})
+
+
+def check_sensors(text: str) -> None:
+    """Refuse an unknown sensor; joint names are checked once the robot is known."""
+    for part in text.split(","):
+        felt_parts(part.split("=", 1)[-1].strip())
+
 
 GRAMMAR = re.compile(r"nothing|(?P<gravity>gravity|arm-gravity)?((^|(?<=y)\+)friction:(?P<share>[0-9.e-]+))?")
 CHOICES = "nothing, gravity, arm-gravity or gravity+friction:SHARE with SHARE between 0 and 1"

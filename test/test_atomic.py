@@ -16,16 +16,26 @@ from pathlib import Path
 import pytest
 
 from motions import recorded_motion
-from ros2_dynid.atomic import put_in_place, replacing, unsynced, write_bytes, write_text
+from ros2_dynid.atomic import (
+    PREFIX,
+    check_digests,
+    check_place,
+    committed,
+    digest,
+    put_in_place,
+    replacing,
+    unsynced,
+    write_bytes,
+    write_text,
+)
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.results import PREFIX, check_digests, check_place, committed, digest
 
 WRITER = """
 import itertools, json, sys
 from pathlib import Path
-from ros2_dynid.results import committed, digest
+from ros2_dynid.atomic import committed, digest
 whole, folder = sys.argv[1] == "whole", Path(sys.argv[2])
 for k in itertools.count():
     place = folder / f"r{k}" if whole else folder / "r"
