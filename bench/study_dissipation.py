@@ -24,8 +24,7 @@ import numpy as np
 from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.result import Identification
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.load import load_robot

@@ -38,7 +38,7 @@ from ros2_dynid.identification.problem import (  # noqa: E402
     Problem,
     build_problem,
 )
-from ros2_dynid.identification.regression.identified_terms import identified_terms  # noqa: E402
+from ros2_dynid.identification.regression.estimate import identified_terms  # noqa: E402
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Array, Robot  # noqa: E402

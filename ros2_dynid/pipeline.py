@@ -26,7 +26,15 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.candidates import build_candidates
 from ros2_dynid.identification.choice import choose_candidate
 from ros2_dynid.identification.estimation import estimate_parameters
-from ros2_dynid.identification.model_file import BASE, IdentifiedModel, is_model_file, load_model, save_model
+from ros2_dynid.identification.model_file import (
+    BASE,
+    IdentifiedModel,
+    TorqueData,
+    is_model_file,
+    load_model,
+    save_model,
+    save_torque_data,
+)
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.outcome import IdentifyOutcome
 from ros2_dynid.identification.problem import Problem, build_problem
@@ -34,7 +42,6 @@ from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.result import Identification, assemble_identification
 from ros2_dynid.identification.scores import score_candidates
-from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, link_side_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors
 from ros2_dynid.model.load import load_robot

@@ -24,10 +24,9 @@ from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
 from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.sequential import start, update
-from ros2_dynid.identification.friction.laws import PLAIN
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import impose
 from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector

@@ -21,10 +21,9 @@ from paper_tables import Paper, Search, arguments
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.friction.laws import PLAIN
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import (
     TOLERANCES,
     cholesky_pivots,

@@ -16,7 +16,7 @@ import numpy as np
 from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, TINY, Expr, Graph, evaluate
 from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
-from ros2_dynid.dynamics.friction import references
+from ros2_dynid.dynamics.friction_law import references
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 

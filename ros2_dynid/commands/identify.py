@@ -19,8 +19,8 @@ from ros2_dynid.commands.shared.arguments import (
     robot_source,
 )
 from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.friction.laws import AUTO
+from ros2_dynid.identification.friction import AUTO
+from ros2_dynid.identification.options import Method
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -147,7 +147,7 @@ def _reference(robot: Robot, samples: Samples) -> dict[str, float]:
     """Return T0 of the joints whose friction depends on a temperature that the table does not have in every row."""
     import numpy as np
 
-    from ros2_dynid.dynamics.friction import references
+    from ros2_dynid.dynamics.friction_law import references
 
     warmth = np.full_like(samples.q, np.nan) if samples.temperature is None else samples.temperature
     return {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ros2_dynid.dynamics.friction import references
+from ros2_dynid.dynamics.friction_law import references
 from ros2_dynid.model.robot import Array, Robot
 
 COLDEST, HOTTEST = -60.0, 200.0

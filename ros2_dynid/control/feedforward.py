@@ -21,7 +21,8 @@ from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
-from ros2_dynid.dynamics.friction import at_temperature, frictionless, pushing_speeds, pushing_text
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_law import at_temperature, pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
 

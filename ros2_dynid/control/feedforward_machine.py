@@ -54,7 +54,7 @@ from ros2_dynid.control.stop import braking
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
 from ros2_dynid.control.torque_ramp import TorqueRamp
 from ros2_dynid.control.transitions import Table, check_transition
-from ros2_dynid.dynamics.friction import at_temperature
+from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.efforts import CHOICES, added_by_joint, declare_added_effort
 from ros2_dynid.model.joint_order import joint_order

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ros2_dynid.codec import decode
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.model.files import read_yaml
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Robot, with_gravity

@@ -13,8 +13,8 @@ from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason, readable
 from ros2_dynid.fleet.store import packed, write_whole
 from ros2_dynid.identification.preparation import Cutoffs, Filter, PreparationOptions, Prepared
-from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.preparation.filters import Spectrum
 from ros2_dynid.identification.recordings import prepare_file
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.samples import Reading

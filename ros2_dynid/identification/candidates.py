@@ -20,11 +20,10 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError, MissingPackageError, Option, ProgrammeError, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, load_model
-from ros2_dynid.identification.options import PRIORS, IdentifyOptions
+from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
 from ros2_dynid.identification.outcome import Consistency
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent, smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts

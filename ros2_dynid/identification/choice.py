@@ -16,13 +16,12 @@ from ros2_dynid.identification.model_file import CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
-from ros2_dynid.identification.validation.comparison import FittedTorques, fitted_torques
-from ros2_dynid.identification.validation.evidence import evidence_of
-from ros2_dynid.identification.validation.torque_errors import HeldOut, torque_errors
+from ros2_dynid.identification.validation.torque_errors import FittedTorques, HeldOut, fitted_torques, torque_errors
 from ros2_dynid.identification.validation.verdict import (
     AS_WELL,
     Level,
     Remark,
+    evidence_of,
     remark_on_coverage,
     remark_on_essential,
     remark_on_held_friction,

@@ -19,22 +19,29 @@ import numpy as np
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows, rows_beside_terms
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
-from ros2_dynid.identification.preparation.cutoffs import (
+from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.preparation.filters import (
+    HIGHEST,
     RATE_OVER_CUTOFF,
     ROW_RATE_OVER_CUTOFF,
     Cutoffs,
     Spectrum,
+    filtered,
+    half_length,
+    lowpass_kernel,
 )
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
-from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_length, lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
-from ros2_dynid.identification.preparation.repetition import period_of
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks
+from ros2_dynid.identification.regression.build_information import period_of
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.dissipative_fit import dissipative_estimate
+from ros2_dynid.identification.regression.dissipative_fit import (
+    RecordedRange,
+    dissipation_rows,
+    dissipative_estimate,
+    rows_beside_terms,
+)
 from ros2_dynid.identification.regression.information import BLOCKS, Block, Information, compressed, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import spread_of, torque_std

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.model_file import BASE, BaseRow, SetErrors, TorqueError
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter
 from ros2_dynid.identification.validation.torque_errors import ValidatedBy
 from ros2_dynid.identification.validation.verdict import Remark

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,14 +22,18 @@ from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision
 from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffDecision, select_row_cutoff
-from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
-from ros2_dynid.identification.friction.laws import PLAIN, top_speeds
+from ros2_dynid.identification.friction import PLAIN, top_speeds
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared, temperature_range
-from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, tabulate_rows
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
-from ros2_dynid.identification.regression.build_information import BuildInformation, OnChunk, build_information
+from ros2_dynid.identification.regression.build_information import (
+    BuildInformation,
+    OnChunk,
+    build_information,
+    repetition,
+)
+from ros2_dynid.identification.regression.dissipative_fit import RecordedRange, dissipation_rows
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
 from ros2_dynid.model.efforts import felt_parts
@@ -35,8 +41,9 @@ from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress
-from ros2_dynid.sim.controller_file import load_controller
-from ros2_dynid.sim.tracking_loop import JointController
+
+if TYPE_CHECKING:
+    from ros2_dynid.sim.tracking_loop import JointController
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,7 @@ class Problem:
 
     @cached_property
     def friction_rows(self) -> Array:
-        """Rows g of which friction that brakes makes g . value >= 0 (friction/dissipation.py), shape (m, size)."""
+        """Rows g of which friction that brakes makes g . value >= 0 (regression.dissipative_fit), shape (m, size)."""
         recorded = RecordedRange(
             top_speeds([p.top_speed for p in self.prepared]), temperature_range([p.temperatures for p in self.prepared])
         )
@@ -152,7 +159,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
         prior=layout.vector(base.values(robot, standard_vector(robot))),
         terms=law.terms,
         tried=law.tried,
-        controller=None if options.controller is None else load_controller(options.controller, robot.active_names),
+        controller=_read_controller(options.controller, robot),
         second=two_sensors(robot, base, law.prepared, layout, law.terms, sensor),
         row_cutoff=cutoff,
         effort_delay=late,
@@ -176,3 +183,12 @@ def _with_cutoff_note(prepared: Sequence[Prepared], cutoff: float) -> tuple[Prep
 
 def _tell_rows(report: Progress, done: float) -> None:
     report("regressor", 0.35 + 0.35 * done)
+
+
+def _read_controller(file: str | Path | None, robot: Robot) -> JointController | None:
+    """Return the robot's own controller from its parameter file, if one is given."""
+    if file is None:
+        return None
+    from ros2_dynid.sim.controller_file import load_controller  # few identifications simulate the closed loop
+
+    return load_controller(file, robot.active_names)

@@ -18,7 +18,7 @@ from ros2_dynid.identification.candidates import Candidates
 from ros2_dynid.identification.choice import Choice
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.estimation import Estimation
-from ros2_dynid.identification.model_file import BASE, CONSISTENT, IdentifiedModel, TorqueError, model_of
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, IdentifiedModel, TorqueData, TorqueError, model_of
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.outcome import (
     Delay,
@@ -33,13 +33,11 @@ from ros2_dynid.identification.outcome import (
 )
 from ros2_dynid.identification.physical.essential import Essential, largest_rows, share_of_largest
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.identified_terms import friction_covariance, identified_terms
+from ros2_dynid.identification.regression.estimate import Estimate, friction_covariance, identified_terms
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors
 from ros2_dynid.identification.scores import Scores
-from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
 from ros2_dynid.model.efforts import DRIVE, sensor_name
 from ros2_dynid.model.parameters import standard_names

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.identification.candidates import Candidates, PriorChoice, build_candidate_fits, choose_prior
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation.rows import with_carried
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level
-from ros2_dynid.identification.validation.comparison import Comparison, compare_torques
 from ros2_dynid.identification.validation.torque_errors import (
+    Comparison,
     HeldOut,
     LeftOut,
     ValidatedBy,
+    compare_torques,
     held_out_in_folds,
     torque_errors,
 )

@@ -15,10 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from ros2_dynid.atomic import check_digests, write_text
-from ros2_dynid.dynamics.friction import pushing_speeds, pushing_text
+from ros2_dynid.dynamics.friction_law import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import IdentifiedModel, load_model
-from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
+from ros2_dynid.identification.model_file import IdentifiedModel, TorqueData, load_model, load_torque_data
 from ros2_dynid.model.parameters import unit_of
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page

@@ -11,8 +11,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.model_file import BASE, IdentifiedModel
-from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.model_file import BASE, IdentifiedModel, TorqueData
 from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia

@@ -12,11 +12,10 @@ import numpy as np
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose
-from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
+from ros2_dynid.identification.validation.effort_scale import EffortEvidence
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.checks import (
     GREEN,

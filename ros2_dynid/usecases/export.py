@@ -13,7 +13,7 @@ import numpy as np
 from ros2_dynid.atomic import write_bytes
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.codegen.urdf_export import updated_urdf
-from ros2_dynid.dynamics.friction import nearest_plain
+from ros2_dynid.dynamics.friction_law import nearest_plain
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.files import read_bytes

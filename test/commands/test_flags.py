@@ -12,9 +12,7 @@ from ros2_dynid.cli import main
 from ros2_dynid.commands.shared.arguments import parse_gains, parse_hold
 from ros2_dynid.commands.shared.command import items, numbers
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method, VelocitySource
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions, VelocitySource
 from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.check import CheckRequest
 from ros2_dynid.usecases.fleet import FleetRequest

@@ -25,7 +25,7 @@ from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.commands import base, excite, preview
 from ros2_dynid.commands.shared import terminal
 from ros2_dynid.commands.shared.arguments import as_flag, with_flags
-from ros2_dynid.dynamics.friction import nearest_plain
+from ros2_dynid.dynamics.friction_law import nearest_plain
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.excitation.limits import Caps

@@ -20,7 +20,7 @@ from ros2_dynid.commands.convert import ConvertOutcome
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 from ros2_dynid.commands.torque import EffortSize, TorqueOutcome
 from ros2_dynid.fleet.summary import FailedRecording, RobotSummary
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.outcome import (
     BaseRow,
     Consistency,

@@ -32,7 +32,7 @@ from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.momentum_observer import MomentumObserver
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.dynamics.friction import at_temperature, references
+from ros2_dynid.dynamics.friction_law import at_temperature, references
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -12,7 +12,7 @@ import pytest
 
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffThresholds
-from ros2_dynid.identification.friction.thresholds import FrictionThresholds
+from ros2_dynid.identification.friction import FrictionThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
 
 PAGE = Path(__file__).parents[2] / "docs" / "identification.md"

@@ -12,7 +12,8 @@ from scipy.optimize import nnls
 
 from oracle import random_robot
 from ros2_dynid.control.feedforward import refuse_pushing_friction
-from ros2_dynid.dynamics.friction import at_temperature, nearest_plain, pushing_speeds, references, term_column
+from ros2_dynid.dynamics.friction import term_column
+from ros2_dynid.dynamics.friction_law import at_temperature, nearest_plain, pushing_speeds, references
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -12,7 +12,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.model.load import find_robot_file
 
 URDF = find_robot_file("demo6").with_suffix(".urdf")

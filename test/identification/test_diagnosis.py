@@ -12,15 +12,18 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth, study, tx40
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation import effort_scale
-from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
-from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
-from ros2_dynid.identification.validation.effort_scale import Factor, refuse_contradictions, relative_gains, scaled
-from ros2_dynid.identification.validation.mounting import Mounting
+from ros2_dynid.identification.validation.diagnosis import Mounting, diagnose, refuse
+from ros2_dynid.identification.validation.effort_scale import (
+    EffortEvidence,
+    Factor,
+    refuse_contradictions,
+    relative_gains,
+    scaled,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.recording.read import load_samples

@@ -13,13 +13,17 @@ import scipy.optimize
 from recordings import DATA, study
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows, speed_limits
 from ros2_dynid.identification.online import OnlineEstimator
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipative_estimate
+from ros2_dynid.identification.regression.dissipative_fit import (
+    RecordedRange,
+    constrain,
+    dissipation_rows,
+    dissipative_estimate,
+    speed_limits,
+)
 from ros2_dynid.identification.regression.least_squares import ols, wls
 from ros2_dynid.identification.regression.prior import Prior
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

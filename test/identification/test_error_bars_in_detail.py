@@ -9,11 +9,11 @@ import pytest
 import scipy.linalg
 from scipy.fft import dct
 
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.robust import irls
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife, slowest
 from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import Moments, block_moments, jackknife, slowest
 
 PARAMETERS = 3
 

@@ -12,9 +12,9 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instrumental import cross_moments
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared, prepare
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem

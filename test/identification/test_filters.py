@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ros2_dynid.identification.preparation.cutoffs import spectrum
-from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel, output_index, spectrum
 
 RATE, CUTOFF = 1000.0, 20.0
 

@@ -15,24 +15,24 @@ import scipy.stats
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.decisions import friction_law, friction_selection
 from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.decisions.friction_selection import Trial, select_terms
-from ros2_dynid.identification.friction.laws import (
+from ros2_dynid.identification.friction import (
+    DEFAULTS,
+    STEP,
     candidates,
+    change_shape,
     check_law,
     given_terms,
     near_standstill,
     top_speeds,
 )
-from ros2_dynid.identification.friction.shapes import STEP, change_shape
-from ros2_dynid.identification.friction.thresholds import DEFAULTS
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.identified_terms import friction_covariance, identified_terms
+from ros2_dynid.identification.regression.estimate import Estimate, friction_covariance, identified_terms
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.decisions import friction_selection
-from ros2_dynid.identification.friction.thresholds import DEFAULTS
+from ros2_dynid.identification.friction import DEFAULTS
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

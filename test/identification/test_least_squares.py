@@ -15,9 +15,10 @@ from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.sequential import sequential, start, update
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.information import coarser, combine, gather
 from ros2_dynid.identification.regression.least_squares import (
+    block_moments,
+    jackknife,
     joint_errors,
     joint_torques,
     ols,

@@ -15,18 +15,17 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load, tool_fit
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import Moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import Moments, jackknife, wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.recording.wrench import Wrenches

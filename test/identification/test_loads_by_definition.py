@@ -13,8 +13,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.friction.laws import PLAIN
+from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load, tool_fit
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model, without_base
@@ -28,15 +27,15 @@ from ros2_dynid.identification.loads.loaded_friction import (
     without_terms,
 )
 from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.filters import HIGHEST, lowpass_kernel
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Block, Information
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot

@@ -9,13 +9,12 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared, prepare
-from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.build_information import build_information, repetition
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import BLOCKS, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError, remark
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import sequential
 from ros2_dynid.identification.loads.joint_agreement import _between
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.even_grid import _even_times, gap_edges, period_of
 from ros2_dynid.identification.preparation.prepare import joined_prepared

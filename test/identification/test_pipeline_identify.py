@@ -14,10 +14,9 @@ import pytest
 from recordings import TX40, simulated, simulated_truth, tx40
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.identification.model_file import load_model, load_torque_data
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.torque_data import load_torque_data
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import factors
 from ros2_dynid.pipeline import identify

@@ -12,11 +12,9 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError, remark
-from ros2_dynid.identification.choices import Method, VelocitySource
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method, VelocitySource
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation import rows as rows_module
-from ros2_dynid.identification.preparation.cutoffs import Spectrum, propose, spectrum
 from ros2_dynid.identification.preparation.even_grid import (
     FirstPiece,
     Stretch,
@@ -32,14 +30,16 @@ from ros2_dynid.identification.preparation.even_grid import (
 )
 from ros2_dynid.identification.preparation.filters import (
     HIGHEST,
+    Spectrum,
     filtered,
     finer_kernel,
     half_length,
     lowpass_kernel,
     output_index,
+    propose,
+    spectrum,
 )
-from ros2_dynid.identification.preparation.repetition import _between, _differences, repetition
-from ros2_dynid.identification.preparation.repetition import period_of as motion_period
+from ros2_dynid.identification.preparation.prepare import check_signals, finite
 from ros2_dynid.identification.preparation.rows import (
     felt_by,
     most_threads,
@@ -49,7 +49,8 @@ from ros2_dynid.identification.preparation.rows import (
     tabulate_rows,
     windows,
 )
-from ros2_dynid.identification.preparation.usable import check_signals, finite
+from ros2_dynid.identification.regression.build_information import _between, _differences, repetition
+from ros2_dynid.identification.regression.build_information import period_of as motion_period
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names

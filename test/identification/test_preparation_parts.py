@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import VelocitySource
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs
+from ros2_dynid.identification.options import VelocitySource
 from ros2_dynid.identification.preparation.even_grid import (
     Stretch,
     _with_fresh_efforts,
@@ -21,8 +20,15 @@ from ros2_dynid.identification.preparation.even_grid import (
     repeated,
     spline_at,
 )
-from ros2_dynid.identification.preparation.prepare import _commands, velocity_sources
-from ros2_dynid.identification.preparation.usable import check_signals, effort_streams, finite, swapped
+from ros2_dynid.identification.preparation.filters import Cutoffs
+from ros2_dynid.identification.preparation.prepare import (
+    _commands,
+    check_signals,
+    effort_streams,
+    finite,
+    swapped,
+    velocity_sources,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 

@@ -13,9 +13,8 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import impose_consistency
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare, prepare_pieces
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

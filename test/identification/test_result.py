@@ -23,11 +23,10 @@ from ros2_dynid.identification.candidates import (
     impose_consistency,
 )
 from ros2_dynid.identification.choice import choose_candidate, judge_estimate
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimation import check_recordings, estimate_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.model_file import SetErrors, TorqueError
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.essential import essential
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.estimate import Estimate

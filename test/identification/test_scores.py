@@ -14,10 +14,9 @@ from motions import five_waves
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import build_candidates
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimation import estimate_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

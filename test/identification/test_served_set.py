@@ -18,10 +18,9 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import impose_consistency
 from ros2_dynid.identification.choice import select_served_set
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.verdict import remark_on_essential, remark_on_impossible

@@ -15,9 +15,9 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.simulated_loop import simulated
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.preparation.filters import finer_kernel, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import as_prepared

@@ -15,10 +15,10 @@ from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.robust import _scale
-from ros2_dynid.identification.friction.columns import put_signs, signs
+from ros2_dynid.identification.friction import put_signs, signs
+from ros2_dynid.identification.model_file import TorqueData, load_torque_data, save_torque_data
 from ros2_dynid.identification.preparation.even_grid import bursts, smoothed_over
 from ros2_dynid.identification.regression.information import block_length
-from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, save_torque_data
 from ros2_dynid.identification.torque_std import TorqueScatter, bars_of
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names

@@ -13,9 +13,8 @@ from ros2_dynid import cli
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.identification.model_file import load_model, load_torque_data
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.torque_data import load_torque_data
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

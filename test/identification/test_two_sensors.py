@@ -13,9 +13,8 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot

@@ -11,14 +11,18 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.regression.covariance import block_moments
-from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence, evidence_of
+from ros2_dynid.identification.regression.least_squares import block_moments, wls
 from ros2_dynid.identification.validation.torque_errors import HeldOut, ValidatedBy, torque_errors
-from ros2_dynid.identification.validation.verdict import Level, verdict
+from ros2_dynid.identification.validation.verdict import (
+    Evidence,
+    JointEvidence,
+    Level,
+    ParameterEvidence,
+    evidence_of,
+    verdict,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import identify

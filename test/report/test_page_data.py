@@ -15,8 +15,7 @@ from scipy.stats import t as student
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import TorqueError, model_of
-from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.model_file import TorqueData, TorqueError, model_of
 from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

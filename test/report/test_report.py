@@ -17,8 +17,14 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
-from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, save_torque_data
+from ros2_dynid.identification.model_file import (
+    TorqueData,
+    TorqueError,
+    load_torque_data,
+    model_of,
+    save_model,
+    save_torque_data,
+)
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -129,7 +135,7 @@ def test_embedded_data_cannot_end_its_script():
 
 
 def test_an_hour_of_data_stays_small(tmp_path):
-    from ros2_dynid.identification.validation.comparison import LIMIT
+    from ros2_dynid.identification.validation.torque_errors import LIMIT
 
     page = write_report(folder_of(tmp_path / "a", identified(), n=LIMIT), figures=False)
     assert page.stat().st_size < 5e6

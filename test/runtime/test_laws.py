@@ -20,7 +20,8 @@ from ros2_dynid.control.effort_command import added_torque
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
-from ros2_dynid.dynamics.friction import at_temperature, frictionless
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError

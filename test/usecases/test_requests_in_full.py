@@ -17,14 +17,14 @@ from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
-from ros2_dynid.identification.friction.laws import PLAIN
+from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.loads.tool_fit import Tool
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import Diagnosis, Finding
-from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
+from ros2_dynid.identification.validation.effort_scale import EffortEvidence
 from ros2_dynid.model.load import find_robot_file, load_robot
 from ros2_dynid.recording.checks import RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.samples import Reading, Samples

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ros2_dynid.commands.shared.command import numbers
 from ros2_dynid.errors import InputError, Option, Text, scalar_text
-from ros2_dynid.identification.choices import VelocitySource
+from ros2_dynid.identification.options import VelocitySource
 from ros2_dynid.recording.samples import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, TIME_UNITS, Units
 
 if TYPE_CHECKING:
-    from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+    from ros2_dynid.identification.options import PreparationOptions
     from ros2_dynid.model.robot import Robot
     from ros2_dynid.recording.samples import Reading
     from ros2_dynid.usecases.plan import Surroundings
@@ -233,7 +233,7 @@ def add_sensor_argument(parser: argparse.ArgumentParser) -> None:
 
 def preparation_of(args: argparse.Namespace) -> PreparationOptions:
     """Return PreparationOptions from the arguments."""
-    from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+    from ros2_dynid.identification.options import PreparationOptions
 
     return PreparationOptions(
         position_cutoff=args.position_cutoff,

@@ -12,17 +12,29 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.decisions.friction_selection import Trial, select_terms
-from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
-from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, near_standstill, top_speeds
-from ros2_dynid.identification.friction.shapes import STEP, change_shape
-from ros2_dynid.identification.friction.thresholds import DEFAULTS, FrictionThresholds
+from ros2_dynid.identification.friction import (
+    AUTO,
+    DEFAULTS,
+    STEP,
+    FrictionThresholds,
+    candidates,
+    change_shape,
+    given_terms,
+    near_standstill,
+    top_speeds,
+)
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
 from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_carried
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipative_estimate
+from ros2_dynid.identification.regression.dissipative_fit import (
+    RecordedRange,
+    constrain,
+    dissipation_rows,
+    dissipative_estimate,
+)
 from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import weighted, weighted_triangle, wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from ros2_dynid.identification.friction.thresholds import DEFAULTS, FrictionThresholds
+from ros2_dynid.identification.friction import DEFAULTS, FrictionThresholds
 from ros2_dynid.identification.regression.information import Information, block_folds
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array

@@ -15,8 +15,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ros2_dynid.identification.preparation.cutoffs import LOOKED_AT, ROW_RATE_OVER_CUTOFF, SHARE_OF_ENDS
-from ros2_dynid.identification.preparation.filters import LOBES, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import (
+    LOBES,
+    LOOKED_AT,
+    ROW_RATE_OVER_CUTOFF,
+    SHARE_OF_ENDS,
+    lowpass_kernel,
+)
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.regression.build_information import BuildInformation
 from ros2_dynid.identification.regression.information import Information

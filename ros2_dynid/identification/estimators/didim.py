@@ -15,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, moved, not_settled
 from ros2_dynid.identification.estimators.instruments import in_band, motion_band
 from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem

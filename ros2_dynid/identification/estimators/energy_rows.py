@@ -18,9 +18,9 @@ from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
-from ros2_dynid.identification.friction.columns import put_signs
+from ros2_dynid.identification.friction import put_signs
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_and_still, row_count, row_filter, windows
 from ros2_dynid.identification.problem import Problem

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count, rows_of_a_chunk
 from ros2_dynid.identification.problem import Problem

@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.estimators.instrumental import CrossMoments, iv, moments_with
 from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.estimate import Estimate

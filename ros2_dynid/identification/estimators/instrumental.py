@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.estimators.instruments import instrument_motion, refuse_shared_noise
-from ros2_dynid.identification.preparation.repetition import repetition
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import OnChunk
-from ros2_dynid.identification.regression.covariance import Moments, jackknife
+from ros2_dynid.identification.regression.build_information import OnChunk, repetition
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import BLOCKS, Information, phase_of
-from ros2_dynid.identification.regression.least_squares import TOLERANCE, error_levels, wls
+from ros2_dynid.identification.regression.least_squares import TOLERANCE, Moments, error_levels, jackknife, wls
 from ros2_dynid.model.robot import Array
 
 

@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.regression.covariance import Moments, jackknife
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import TOLERANCE, check_rows, error_levels, solve, wls
+from ros2_dynid.identification.regression.least_squares import (
+    TOLERANCE,
+    Moments,
+    check_rows,
+    error_levels,
+    jackknife,
+    solve,
+    wls,
+)
 from ros2_dynid.model.robot import Array
 
 

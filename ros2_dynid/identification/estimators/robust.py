@@ -13,15 +13,23 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.rows import Rows, row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
-from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_length
-from ros2_dynid.identification.regression.least_squares import check_rows, error_levels, solve, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import (
+    Moments,
+    block_moments,
+    check_rows,
+    error_levels,
+    jackknife,
+    solve,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.model.robot import Array
 
 NumberedRows = tuple[NDArray[np.intp], Rows]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import Solution, check_rows, finish, own_errors, solve

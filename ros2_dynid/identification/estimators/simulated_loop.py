@@ -23,8 +23,7 @@ from ros2_dynid.identification.preparation.filters import finer_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.identified_terms import identified_terms
+from ros2_dynid.identification.regression.estimate import Estimate, identified_terms
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names

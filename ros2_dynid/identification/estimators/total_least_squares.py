@@ -17,17 +17,23 @@ import numpy as np
 import scipy.linalg
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
-from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import (
+    Moments,
+    block_moments,
+    error_levels,
+    jackknife,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.model.robot import Array
 
 

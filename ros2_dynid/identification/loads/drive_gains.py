@@ -17,9 +17,8 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import load_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.information import Block, Information
-from ros2_dynid.identification.regression.least_squares import solve, wls
+from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, solve, wls
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 

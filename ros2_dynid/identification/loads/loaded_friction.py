@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.decisions.friction_law import with_law
-from ros2_dynid.identification.friction.laws import PLAIN
+from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.payload_fit import (
@@ -31,6 +30,7 @@ from ros2_dynid.identification.loads.payload_fit import (
     one_load,
 )
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import with_carried
 from ros2_dynid.identification.problem import Problem

@@ -21,10 +21,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.physical.standard import full_map
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, combine, each_triangle
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import LINK, link_slice
 from ros2_dynid.model.robot import Array, Robot

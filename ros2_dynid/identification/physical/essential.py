@@ -15,15 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import fdtri
 
-from ros2_dynid.identification.choices import RELATIVE_STD, Method
+from ros2_dynid.identification.options import RELATIVE_STD, Method
 from ros2_dynid.identification.preparation.rows import Rows
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_folds, different_motion, restrict
 from ros2_dynid.identification.regression.least_squares import (
     Solution,
+    block_moments,
     error_levels,
     finish,
+    jackknife,
     joint_errors,
     solve,
     weighted_triangle,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.choices import DISTANCES
+from ros2_dynid.identification.options import DISTANCES
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
 from ros2_dynid.model.parameters import group_of, link_slice, standard_names

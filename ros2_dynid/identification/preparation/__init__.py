@@ -9,8 +9,8 @@ accelerations), `prepare` (all of this for one recording), `pieces` (for one tha
 `preparation_options` is what a caller may choose.
 """
 
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs, propose, spectrum
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import PreparationOptions
+from ros2_dynid.identification.preparation.filters import Cutoffs, propose, spectrum
 from ros2_dynid.identification.preparation.prepare import prepare, prepare_pieces
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, as_prepared, shift_effort
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, row_times

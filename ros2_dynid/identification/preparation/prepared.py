@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.errors import InputError, Note
-from ros2_dynid.identification.friction.columns import signs
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs
+from ros2_dynid.identification.friction import signs
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.preparation.filters import Cutoffs
 from ros2_dynid.model.robot import Array, Robot
 
 

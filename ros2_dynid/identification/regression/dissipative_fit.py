@@ -15,18 +15,185 @@ its error bar says how the fit scatters with it held there, not how well it is k
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.dynamics.friction import term_column
+from ros2_dynid.identification.friction import STEP, change_shape
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle
 from ros2_dynid.identification.regression.prior import Prior
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.parameters import group_of
+from ros2_dynid.model.robot import Array, Robot
+
+BEYOND = 2.0
+"""Speed up to which the law of a joint without a speed limit holds, in units of its fastest recorded speed."""
+SPEEDS = 9
+"""Speeds from the fastest recorded one to the limit at which the slope of a law is bounded: few are enough, since laws
+are smooth there."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRange:
+    """What recordings show of the n active joints: fastest speed (n,), lowest and highest temperature (2, n) or None.
+
+    Temperatures [deg C] are NaN where they are not known.
+    """
+
+    speed: Array
+    temperature: Array | None = None
+
+
+def speed_limits(robot: Robot, fastest: Array) -> Array:
+    """Return the speed up to which each active joint's law holds, shape (n,): its limit, or BEYOND times `fastest` (n,)
+    without one, and at least that."""
+    limits = np.array([robot.joints[joint - 1].limits.velocity for joint in robot.active])
+    known = np.isfinite(limits) & (limits > 0.0)
+    return np.asarray(np.maximum(np.where(known, limits, BEYOND * fastest), fastest))
+
+
+def dissipation_rows(
+    robot: Robot, leaders: Sequence[str], terms: Sequence[FrictionTerm], recorded: RecordedRange, size: int
+) -> Array:
+    """Return G, shape (m, size): friction brakes if G x >= 0 for base parameters, coefficients of terms and the rest.
+
+    leaders: of the base parameters; terms: those of the columns that follow, in which a shape follows its term.
+    """
+    limits = speed_limits(robot, recorded.speed)
+    signed = [group_of(name) == "friction" for name in leaders] + [term.positive for term in terms]
+    rows = [*np.eye(len(signed))[signed], *_rows_of_couplings(robot, tuple(leaders), len(signed))]
+    for k, joint in enumerate(robot.active):
+        law = _JointLaw(joint, tuple(leaders), tuple(terms))
+        warmth = (np.nan, np.nan) if recorded.temperature is None else recorded.temperature[:, k].tolist()
+        rows += [*law.rows_of_signless_terms(warmth), *law.rows_of_shapes()]
+        rows += law.rows_beyond(float(recorded.speed[k]), float(limits[k]), warmth)
+    G = np.zeros((len(rows), size))
+    G[:, : len(signed)] = np.reshape(rows, (len(rows), len(signed)))
+    return G
+
+
+def _rows_of_couplings(robot: Robot, leaders: tuple[str, ...], size: int) -> list[Array]:
+    """Return the rows that leave each joint of a coupled motor viscous friction of its own."""
+    rows = []
+    for joint in sorted({joint for coupling in robot.coupling for joint in coupling.weights}):
+        row = np.zeros(size)
+        motors = {f"Fvm{one.motor}": -(one.weights[joint] ** 2) for one in robot.coupling if joint in one.weights}
+        for name, factor in {f"Fv{joint}": 1.0, **motors}.items():
+            if name in leaders:
+                row[leaders.index(name)] += factor
+        rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _JointLaw:
+    """The law of one joint: Fv and Fc among the leaders of base parameters, and its own of the terms."""
+
+    joint: int
+    leaders: tuple[str, ...]
+    terms: tuple[FrictionTerm, ...]
+
+    def row(self, viscous: float, coulomb: float, of_term: Callable[[FrictionTerm], float]) -> Array:
+        """Return a row with these factors of Fv and Fc, and of each term of the joint that is not a shape."""
+        row = np.zeros(len(self.leaders) + len(self.terms))
+        for name, factor in ((f"Fv{self.joint}", viscous), (f"Fc{self.joint}", coulomb)):
+            if name in self.leaders:
+                row[self.leaders.index(name)] = factor
+        for k, term in enumerate(self.terms, start=len(self.leaders)):
+            if term.joint == self.joint and not term.of_shape:
+                row[k] = of_term(term)
+        return row
+
+    def has(self, condition: Callable[[FrictionTerm], bool]) -> bool:
+        """Return whether one of its terms is so."""
+        return any(term.joint == self.joint and condition(term) for term in self.terms)
+
+    def rows_of_signless_terms(self, warmth: Sequence[float]) -> list[Array]:
+        """Return the rows that keep terms which may be negative from taking more than Fc, or Fv, gives.
+
+        Those terms are constant or proportional to the speed: what they do at speeds 0 and 1 tells both.
+        """
+        rows = []
+        for state in self._states(warmth):
+            at_rest, at_one = (self.row(0.0, 0.0, partial(_signless_braking, state, v)) for v in (0.0, 1.0))
+            rows += [at_rest + self.row(0.0, 1.0, _nothing), at_one - at_rest + self.row(1.0, 0.0, _nothing)]
+        return rows
+
+    def _states(self, warmth: Sequence[float]) -> list[tuple[float, float]]:
+        """Return the directions and temperatures that terms which may be negative tell apart; none without them."""
+        signless = self.has(lambda term: not term.positive and not term.of_shape)
+        return list(itertools.product((1.0, -1.0), warmth)) if signless else []
+
+    def rows_of_shapes(self) -> list[Array]:
+        """Return the rows that bound the change of each shape, whose column follows that of its term."""
+        rows = []
+        for k, term in enumerate(self.terms, start=len(self.leaders)):
+            for side in (-1.0, 1.0) if term.of_shape and term.joint == self.joint else ():
+                row = np.zeros(len(self.leaders) + len(self.terms))
+                row[k - 1], row[k] = STEP, side
+                rows.append(row)
+        return rows
+
+    def rows_beyond(self, fastest: float, limit: float, warmth: Sequence[float]) -> list[Array]:
+        """Return the rows of the slope from the fastest speed recorded to the limit, without load, which adds slope.
+
+        A term whose shape is estimated counts at the shape, within a step, that is worst.
+        """
+        if fastest <= 0.0:
+            return []
+        rows = []
+        speeds = np.linspace(fastest, limit, SPEEDS).tolist()
+        for state in self._states(warmth) or [(1.0, np.nan)]:
+            rows += [self.row(1.0, 0.0, partial(self._least, partial(_slope, state, v))) for v in speeds]
+        return [row for row in rows if np.any(row < 0.0)]
+
+    def _least(self, figure: Callable[[FrictionTerm], float], term: FrictionTerm) -> float:
+        """Return the least figure of a term over the shapes that it may change to."""
+        free = self.has(lambda other: other.of_shape and other.kind is term.kind)
+        changes = (-STEP, 0.0, STEP) if free else (0.0,)
+        return min(figure(change_shape(term, change) if change else term) for change in changes)
+
+
+def _nothing(term: FrictionTerm) -> float:
+    return 0.0
+
+
+def _signless_braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
+    """Return what a term that may be negative brakes with at speed v, 0 for the others."""
+    return 0.0 if term.positive else _braking(state, v, term)
+
+
+def _slope(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
+    """Return dF/dv of a term of coefficient 1 at a speed v."""
+    h = 1e-3 * v
+    return (_braking(state, v + h, term) - _braking(state, v, term)) / h
+
+
+def _braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
+    """Return what a term of coefficient 1 brakes with at speed v >= 0 without load; state: direction, temperature."""
+    sign, temperature = state
+    arguments = (np.array(x) for x in (sign * v, sign, 0.0, temperature))
+    return sign * float(term_column(term, *arguments))
+
+
+def rows_beside_terms(rows: Array, terms: Sequence[FrictionTerm]) -> tuple[Array, Array]:
+    """Return rows (m, b) and least values (m,) for base parameters beside terms whose coefficients are known.
+
+    rows: of base parameters and then of these terms, shape (m, b + f).
+    """
+    b = rows.shape[1] - len(terms)
+    of_base = np.any(rows[:, :b] != 0.0, axis=1)
+    return rows[of_base, :b], -rows[of_base, b:] @ np.array([term.coefficient for term in terms])
+
 
 RIDGE = 1e-7
 """Rows added to W of unit columns, so that what the data leave open may move freely but not without bound."""

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.friction import change_shape
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.model.friction import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array
 
 Mask = NDArray[np.bool_]
@@ -100,3 +103,40 @@ class Estimate:
     def load_identified(self) -> Mask:
         """Which of them the data determine."""
         return self.identified[self.layout.load]
+
+
+def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[FrictionTerm, ...]:
+    """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
+    known = [
+        replace(
+            term,
+            coefficient=max(float(value), 0.0) if term.positive else float(value),
+            std=float(std) if np.isfinite(std) else None,
+        )
+        for term, value, std in zip(terms, found.friction, found.friction_std, strict=True)
+    ]
+    shapes = {(term.joint, term.kind): term for term in known if term.of_shape}
+    return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in known if not term.of_shape)
+
+
+def friction_covariance(terms: Sequence[FrictionTerm], found: Estimate) -> Array | None:
+    """Return the covariance of the f columns of the identified law with base parameters and each other, (f, b + f).
+
+    terms: those of the estimate; the columns are those of `law_columns`. None where the data do not determine one.
+    """
+    first = found.layout.friction.start
+    place = {(term.joint, term.kind, term.of_shape): first + k for k, term in enumerate(terms)}
+    columns = law_columns(identified_terms(terms, found))
+    at = [place[term.joint, term.kind, term.of_shape] for term in columns]
+    C = found.covariance[np.ix_(at, [*range(found.layout.n_base), *at])]
+    return C if at and np.all(found.identified[at]) and np.all(np.isfinite(C)) else None
+
+
+def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
+    """Return a term with the change of its shape that was estimated beside it."""
+    if shape is None or term.coefficient <= 0.0:
+        return term
+    std = None if shape.std is None else shape.std / term.coefficient
+    changed, kind = change_shape(term, shape.coefficient / term.coefficient), term.kind.shape
+    assert kind is not None
+    return changed.with_shape(changed.shape, std if std is None or not kind.logarithmic else term.shape * std)

@@ -15,27 +15,136 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.blas import small_matrices
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.decisions.friction_law import with_law
-from ros2_dynid.identification.friction.laws import AUTO
+from ros2_dynid.identification.friction import AUTO
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import Information, coarser
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
-from ros2_dynid.identification.validation.effort_evidence import (
+from ros2_dynid.identification.validation.effort_scale import (
     CLEAR,
     STRONG,
     EffortEvidence,
+    Factor,
     SampledMotion,
+    against_prior,
     effort_evidence,
+    relative_gains,
     sampled_motion,
+    scaled,
 )
-from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
-from ros2_dynid.identification.validation.mounting import mounting
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
+
+ANGLE = 25.0
+"""Degrees from the described direction; mountings differ by more, and masses of the right sort give a few degrees."""
+BETTER, EXPLAINED = 0.7, 0.6
+"""The direction found leaves at most this share of the error of the described one, and of what there is to explain."""
+CERTAIN = 0.35
+"""Share left of what there is to explain below which a priori masses are good enough to be sure."""
+AXIS = 10.0
+"""Degrees within which a direction is taken for that of an axis."""
+
+
+@dataclass(frozen=True)
+class Mounting:
+    """Gravity found, in the base link's frame (3,) [m/s^2]; error with it and with the described one, relative.
+
+    angle: between the two [deg]; brakes: whether friction brakes the joints, as it does unless efforts are reversed.
+    """
+
+    gravity: tuple[float, float, float]
+    error: float
+    described: float
+    angle: float
+    brakes: bool
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the arm clearly is mounted another way than described."""
+        better = self.error < BETTER * self.described and self.error < EXPLAINED
+        return better and self.angle > ANGLE and (self.angle < 180.0 - ANGLE or self.brakes)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the a priori masses explain the torque so well that there is no doubt about it."""
+        return self.wrong and self.error < CERTAIN
+
+
+def mounting(robot: Robot, motion: SampledMotion) -> Mounting | None:
+    """Return how the arm is mounted, or None if there are no a priori masses or the motion does not tell."""
+    names, chi = standard_names(robot), standard_vector(robot)
+    links = np.array([group_of(name) == "inertial" for name in names])
+    chi = np.where(links, chi, 0.0)
+    size = float(np.linalg.norm(robot.gravity))
+    if not np.any(chi) or size == 0.0:
+        return None
+    q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
+    still = np.zeros_like(q)
+    G = np.stack(
+        [inverse_dynamics(replace(robot, gravity=axis), chi, q, still, still).ravel() for axis in np.eye(3)], axis=1
+    )
+    D = inverse_dynamics(replace(robot, gravity=np.zeros(3)), chi, q, dq, ddq).ravel()
+    own = _own_columns(robot, dq, ddq)
+    y, others = _beyond(tau.ravel(), own), _beyond(np.column_stack((G, D)), own)
+    there = float(np.linalg.norm(y))
+    if there == 0.0 or np.linalg.cond(others[:, :3] / np.linalg.norm(others[:, :3])) > 100.0:
+        return None
+    value, *_ = np.linalg.lstsq(others, y, rcond=None)
+    g = value[:3]
+    left = _left(np.column_stack((others[:, :3] @ robot.gravity, others[:, 3])), y)
+    friction, *_ = np.linalg.lstsq(own, tau.ravel() - np.column_stack((G, D)) @ value, rcond=None)
+    turned = float(np.degrees(np.arccos(np.clip(g @ robot.gravity / (np.linalg.norm(g) * size), -1.0, 1.0))))
+    power = (own[:, : 2 * tau.shape[1]] @ friction[: 2 * tau.shape[1]]) @ dq.ravel()
+    return Mounting(
+        _rounded_gravity(g / np.linalg.norm(g), size),
+        float(np.linalg.norm(y - others @ value) / there),
+        float(np.linalg.norm(left) / there),
+        turned,
+        bool(power > 0.0 if abs(power) > 1e-3 * np.abs(tau.ravel() @ dq.ravel()) else value[3] > 0.0),
+    )
+
+
+def _left(described: Array, y: Array) -> Array:
+    """Return what gravity as described, of any size but never negative, and motion leave of y."""
+    value, *_ = np.linalg.lstsq(described, y, rcond=None)
+    if value[0] < 0.0:
+        described = described[:, 1:]
+        value, *_ = np.linalg.lstsq(described, y, rcond=None)
+    return np.asarray(y - described @ value)
+
+
+def _own_columns(robot: Robot, dq: Array, ddq: Array) -> Array:
+    """Return what each joint has by itself, shape (N n, 4 n): Coulomb and viscous friction, rotor, offset."""
+    N, n = dq.shape
+    top = np.maximum(np.max(np.abs(dq), axis=0), 1e-9)
+    columns = (np.tanh(dq / (0.02 * top)), dq / top, ddq, np.ones_like(dq))
+    out = np.zeros((N, n, 4 * n))
+    for k, column in enumerate(columns):
+        for j in range(n):
+            out[:, j, k * n + j] = column[:, j]
+    return out.reshape(N * n, 4 * n)
+
+
+def _beyond(columns: Array, others: Array) -> Array:
+    """Return what of the columns the others cannot explain."""
+    scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
+    rest: Array = columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0]
+    return rest
+
+
+def _rounded_gravity(direction: Array, size: float) -> tuple[float, float, float]:
+    """Return the gravity vector, along an axis if it is close to one, with three digits otherwise."""
+    k = int(np.argmax(np.abs(direction)))
+    if abs(direction[k]) > np.cos(np.radians(AXIS)):
+        direction = np.sign(direction[k]) * np.eye(3)[k]
+    x, y, z = (float(round(size * part, 2)) + 0.0 for part in direction)
+    return x, y, z
+
 
 UNIT_FACTOR = 5.0
 """All masses together are seldom wrong by more; units are."""
@@ -205,7 +314,9 @@ def _findings(names: Sequence[str], gains: Array, agree: bool, certain_unit: boo
     """Return signs and units in words, with one option for all joints."""
     turned = tuple(name for name, gain in zip(names, gains, strict=True) if gain < 0)
     sized = {name: abs(1.0 / gain) for name, gain in zip(names, gains, strict=True) if not 0.7 < abs(gain) < 1.4}
-    option = Option("gains", {n: _tidy(g) for n, g in zip(names, gains, strict=True) if n in sized or n in turned})
+    option = Option(
+        "gains", {n: _rounded_gain(g) for n, g in zip(names, gains, strict=True) if n in sized or n in turned}
+    )
     if len(sized) == len(names) and not turned and all(1000 / SAME < size < 1000 * SAME for size in sized.values()):
         option = Option("effort_unit", "mN.m")
     hint = Text("set ", option)
@@ -225,6 +336,6 @@ def _findings(names: Sequence[str], gains: Array, agree: bool, certain_unit: boo
     return tuple(found)
 
 
-def _tidy(gain: float) -> float:
+def _rounded_gain(gain: float) -> float:
     """Return a gain with three digits; one of about 1 is a sign."""
     return float(np.sign(gain)) if 0.7 < abs(gain) < 1.4 else float(f"{gain:.3g}")

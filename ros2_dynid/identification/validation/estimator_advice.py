@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
 from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, Mask
 from ros2_dynid.identification.validation.torque_errors import held_out_in_folds

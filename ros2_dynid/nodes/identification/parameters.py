@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 METHODS = tuple(str(method) for method in Method)

@@ -13,8 +13,7 @@ from dataclasses import fields
 from ros2_dynid.action import Identify
 from ros2_dynid.codec import Plain, decode
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.msg import IdentifyOptions as OptionsMessage
 from ros2_dynid.nodes.common.optional import given_fields, optional
 from ros2_dynid.recording.samples import Reading, Units

@@ -15,9 +15,8 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds, shift_late_efforts
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.filters import Spectrum, lowpass_kernel
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle
 from ros2_dynid.model.load import load_robot

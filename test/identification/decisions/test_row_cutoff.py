@@ -21,8 +21,7 @@ from ros2_dynid.identification.decisions.row_cutoff import (
     select_row_cutoff,
 )
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.cutoffs import SHARE_OF_ENDS
-from ros2_dynid.identification.preparation.filters import LOBES, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import LOBES, SHARE_OF_ENDS, lowpass_kernel
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle
 from ros2_dynid.model.load import load_robot

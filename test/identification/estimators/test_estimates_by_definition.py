@@ -15,21 +15,19 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import sequential
 from ros2_dynid.identification.estimators.didim import output_error
 from ros2_dynid.identification.estimators.estimator import build_estimator, identify_arrays
 from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.robust import irls
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared
-from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, propose, spectrum
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
-from ros2_dynid.identification.preparation.usable import effort_streams, swapped
+from ros2_dynid.identification.preparation.filters import Spectrum, looked_at, lowpass_kernel, propose, spectrum
+from ros2_dynid.identification.preparation.prepare import effort_streams, swapped
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
 from ros2_dynid.identification.regression.information import (
     Block,
     Information,
@@ -38,7 +36,10 @@ from ros2_dynid.identification.regression.information import (
     restrict,
 )
 from ros2_dynid.identification.regression.least_squares import (
+    Moments,
+    block_moments,
     error_levels,
+    jackknife,
     ols,
     own_errors,
     solve,

@@ -13,19 +13,18 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import simulated_loop
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instrumental import moments_with
 from ros2_dynid.identification.estimators.instruments import in_band, instrument_motion, motion_band
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.information import each_triangle, gather
-from ros2_dynid.identification.regression.least_squares import error_levels
+from ros2_dynid.identification.regression.least_squares import block_moments, error_levels, jackknife
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples

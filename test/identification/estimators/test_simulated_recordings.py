@@ -14,7 +14,6 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.didim import didim
 from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, idim_iv, moved
 from ros2_dynid.identification.estimators.instrumental import moments_with
@@ -25,6 +24,7 @@ from ros2_dynid.identification.estimators.simulated_loop import (
     first_estimate,
     simulated,
 )
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

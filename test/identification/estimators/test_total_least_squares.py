@@ -13,14 +13,13 @@ from scipy.linalg import eigh
 from motions import five_waves
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.total_least_squares import disturbed
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import Moments, block_moments, jackknife, wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 

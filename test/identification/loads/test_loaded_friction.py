@@ -12,9 +12,9 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.loads import loaded_friction
 from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

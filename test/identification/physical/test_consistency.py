@@ -22,8 +22,7 @@ from ros2_dynid.identification.candidates import (
     find_physical_parameters,
     has_positive_inertia,
 )
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical import consistency, prior_sources, standard
 from ros2_dynid.identification.physical.essential import essential, largest_rows, share_of_largest, significance
 from ros2_dynid.identification.preparation import as_prepared
@@ -31,9 +30,14 @@ from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.information import coarser, restrict
-from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import (
+    block_moments,
+    error_levels,
+    jackknife,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import links_of, pseudo_inertia

@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.physical.essential import essential as essential_of
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.covariance import block_moments, jackknife
 from ros2_dynid.identification.regression.information import Block, Information, restrict
-from ros2_dynid.identification.regression.least_squares import finish, solve, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import (
+    block_moments,
+    finish,
+    jackknife,
+    solve,
+    weighted_triangle,
+    wls,
+)
 
 BLOCKS, ROWS = 20, 12
 LAYOUT = ColumnLayout(8, 1, 0, 1)

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import VelocitySource
+from ros2_dynid.identification.options import VelocitySource
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs, spectrum
 from ros2_dynid.identification.preparation.even_grid import Stretch, clock_of, even_grid, quantum_of
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.filters import Cutoffs, lowpass_kernel, spectrum
 from ros2_dynid.identification.preparation.prepare import differentiated, filtered_sign, joined_prepared
-from ros2_dynid.identification.preparation.repetition import period_of
+from ros2_dynid.identification.regression.build_information import period_of
 from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples

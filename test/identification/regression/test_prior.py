@@ -13,9 +13,8 @@ from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import impose_consistency
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, made_consistent
 from ros2_dynid.identification.physical.prior_sources import (
     GUESSED,

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.loads.joint_agreement import agreement
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions

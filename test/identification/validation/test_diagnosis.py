@@ -16,7 +16,7 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.diagnosis import diagnose
-from ros2_dynid.identification.validation.effort_evidence import effort_evidence, sampled_motion
+from ros2_dynid.identification.validation.effort_scale import effort_evidence, sampled_motion
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import with_gravity

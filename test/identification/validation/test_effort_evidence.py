@@ -19,9 +19,13 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import own_errors, wls
-from ros2_dynid.identification.validation import diagnosis, effort_evidence, evidence, mounting
-from ros2_dynid.identification.validation.effort_evidence import SampledMotion
-from ros2_dynid.identification.validation.effort_scale import against_prior, factors, refuse_contradictions
+from ros2_dynid.identification.validation import diagnosis, effort_scale, verdict
+from ros2_dynid.identification.validation.effort_scale import (
+    SampledMotion,
+    against_prior,
+    factors,
+    refuse_contradictions,
+)
 from ros2_dynid.identification.validation.torque_errors import (
     HeldOut,
     cross_validate,
@@ -58,7 +62,7 @@ def only_bodies(chi):
 
 
 def test_no_sample_is_no_evidence():
-    found = effort_evidence.effort_evidence(ROBOT, SampledMotion(*np.zeros((4, 0, 3))))
+    found = effort_scale.effort_evidence(ROBOT, SampledMotion(*np.zeros((4, 0, 3))))
     assert len(found) == 3 and all(np.isnan([one.gravity_r, one.friction_r, one.inertia]).all() for one in found)
 
 
@@ -66,7 +70,7 @@ def test_an_offset_of_the_effort_is_no_evidence():
     q, dq, ddq = slow_motion()
     tau = inverse_dynamics(ROBOT, rubbing(), q, dq, ddq)
     plain, moved = (
-        effort_evidence.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, x)) for x in (tau, tau + 40.0 * np.ptp(tau))
+        effort_scale.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, x)) for x in (tau, tau + 40.0 * np.ptp(tau))
     )
     for a, b in zip(plain, moved, strict=True):
         for field in ("gravity_r", "gravity_scale", "friction_r", "inertia"):
@@ -85,7 +89,7 @@ def test_the_weight_of_a_joint_counts_beside_that_of_the_heaviest(share, told):
     robot = replace(ROBOT, parameters=dict(zip(NAMES, chi.tolist(), strict=True)))
     Q = gravity_torque(robot, chi, q)
     assert Q[:, 2].std() / Q.std(axis=0).max() == pytest.approx(share, rel=0.01)
-    found = effort_evidence.effort_evidence(robot, SampledMotion(q, dq, ddq, 2.0 * Q))[2]
+    found = effort_scale.effort_evidence(robot, SampledMotion(q, dq, ddq, 2.0 * Q))[2]
     assert np.isfinite(found.gravity_r) == told
     if told:
         assert found.gravity_scale == pytest.approx(2.0, rel=1e-6) and found.gravity_r == pytest.approx(1.0)
@@ -220,7 +224,7 @@ def test_a_robot_that_stands_still_in_an_upright_direction_has_gravity_of_its_ow
     q, dq, ddq = slow_motion(2)
     moon = replace(ROBOT, gravity=np.array([0.0, 0.0, -1.62]))
     tau = inverse_dynamics(with_gravity(ROBOT, (1.62, 0.0, 0.0)), rubbing(), q, dq, ddq)
-    found = mounting.mounting(moon, SampledMotion(q, dq, ddq, tau))
+    found = diagnosis.mounting(moon, SampledMotion(q, dq, ddq, tau))
     assert found.gravity == (1.62, 0.0, 0.0) and found.angle == pytest.approx(90.0, abs=2.0) and found.wrong
 
 
@@ -232,10 +236,10 @@ def test_drives_and_offsets_are_fitted_and_their_description_is_not_believed():
     chi[drives] = np.linspace(1.0, 20.0, len(drives))
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
     motion = SampledMotion(q, dq, ddq, tau)
-    plain = mounting.mounting(ROBOT, motion)
+    plain = diagnosis.mounting(ROBOT, motion)
     assert plain.error < 0.15 and plain.described < 0.15 and not plain.wrong
     claims = dict(zip(NAMES, chi * np.where(np.isin(np.arange(len(chi)), drives), -3.0, 1.0), strict=True))
-    assert mounting.mounting(replace(ROBOT, parameters=claims), motion) == plain
+    assert diagnosis.mounting(replace(ROBOT, parameters=claims), motion) == plain
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -251,7 +255,7 @@ def test_friction_brakes_whatever_rotors_and_offsets_do(sign):
             for part, value in (("Ia", 5.0), ("off", 4.0 * ahead), ("Fv", sign), ("Fc", sign)):
                 chi[NAMES.index(f"{part}{j}")] = value
         tau = inverse_dynamics(ROBOT, chi, q, moved, ddq)
-        assert mounting.mounting(ROBOT, SampledMotion(q, moved, ddq, tau)).brakes == (sign > 0.0)
+        assert diagnosis.mounting(ROBOT, SampledMotion(q, moved, ddq, tau)).brakes == (sign > 0.0)
 
 
 def test_errors_are_shares_of_what_drives_leave():
@@ -262,7 +266,7 @@ def test_errors_are_shares_of_what_drives_leave():
     chi[[k for k, name in enumerate(NAMES) if name[:2] == "Ia"]] = 0.0
     tau = inverse_dynamics(with_gravity(ROBOT, (0.0, 9.81, 0.0)), rubbing(), q, dq, ddq)
     tau = tau + 0.3 * tau.std(axis=0) * rng.normal(size=tau.shape)
-    found = mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
+    found = diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
     still = np.zeros_like(q)
     G = [inverse_dynamics(replace(ROBOT, gravity=axis), chi, q, still, still).ravel() for axis in np.eye(3)]
     D = inverse_dynamics(replace(ROBOT, gravity=np.zeros(3)), chi, q, dq, ddq).ravel()
@@ -300,7 +304,7 @@ def test_springs_are_felt_by_their_outer_joint():
     information = build_information(robot, base, [as_prepared(robot, q, dq, ddq, tau)])
     found = wls(information)
     fit = torque_errors(robot.active_names, information, found.value)
-    seen = {one.name: one for one in evidence.evidence_of(robot, base, information, found, fit, HeldOut()).parameters}
+    seen = {one.name: one for one in verdict.evidence_of(robot, base, information, found, fit, HeldOut()).parameters}
     for name, joint in (("Ks1", 2), ("Ks2", 1)):
         one = seen[name]
         assert (one.joint, one.kind, one.group) == (robot.active_names[joint], "Ks", "force")
@@ -308,7 +312,7 @@ def test_springs_are_felt_by_their_outer_joint():
     assert seen["Ks2"].effect == pytest.approx(np.sqrt(np.mean(q[:, 1] ** 2)))
     assert seen["Ks1"].effect == pytest.approx(np.sqrt(np.mean((q[:, 0] - q[:, 2]) ** 2)))
     odd = replace(found, sigma=np.ones(5))  # of rows that are not those of the joints
-    again = evidence.evidence_of(robot, base, information, odd, fit, HeldOut()).parameters
+    again = verdict.evidence_of(robot, base, information, odd, fit, HeldOut()).parameters
     own = own_errors(information)
     assert {one.name: one.noise for one in again}["Ks2"] == own[1] != found.sigma[1]
 
@@ -323,7 +327,7 @@ def test_only_rows_in_motion_are_judged():
     value = wls(still).value
     assert torque_errors(names, both, value) == torque_errors(names, moving, value)
     fit = torque_errors(names, moving, value)
-    seen, wanted = (evidence.evidence_of(ROBOT, BASE, one, wls(still), fit, HeldOut()).joints for one in (both, moving))
+    seen, wanted = (verdict.evidence_of(ROBOT, BASE, one, wls(still), fit, HeldOut()).joints for one in (both, moving))
     assert seen == wanted
 
     def fitted(blocks):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Decisions about efforts as tables: sign and unit, mounting, sensor side, choice of the estimator, agreement."""
+"""Decisions about efforts as tables: sign and unit, diagnosis, sensor side, choice of the estimator, agreement."""
 
 from __future__ import annotations
 
@@ -17,9 +17,16 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation import diagnosis, effort_evidence, mounting, sensor_side
-from ros2_dynid.identification.validation.effort_evidence import EffortEvidence, SampledMotion, sampled_motion
-from ros2_dynid.identification.validation.effort_scale import against_prior, backward_friction, clear, factors
+from ros2_dynid.identification.validation import diagnosis, effort_scale, sensor_side
+from ros2_dynid.identification.validation.effort_scale import (
+    EffortEvidence,
+    SampledMotion,
+    against_prior,
+    backward_friction,
+    clear,
+    factors,
+    sampled_motion,
+)
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -169,9 +176,9 @@ def test_evidence_of_a_joint_from_its_motion():
     q, dq, ddq = slow_motion()
     chi = true_chi(3.0)
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
-    good = effort_evidence.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, tau))
+    good = effort_scale.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, tau))
     gains = np.array([1.0, -1.0, 50.0])
-    spoiled = effort_evidence.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, tau * gains))
+    spoiled = effort_scale.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, tau * gains))
     for j, gain in enumerate(gains):
         a, b = good[j], spoiled[j]
         assert a.friction_r > 0.5 and b.friction_r == pytest.approx(np.sign(gain) * a.friction_r)
@@ -199,8 +206,7 @@ def test_what_shows_nothing():
     few = SampledMotion(*(x[:159] for x in (q, dq, ddq, tau)))
     blank = EffortEvidence()
     assert all(
-        np.isnan([one.gravity_r, one.friction_r, one.inertia]).all()
-        for one in effort_evidence.effort_evidence(ROBOT, few)
+        np.isnan([one.gravity_r, one.friction_r, one.inertia]).all() for one in effort_scale.effort_evidence(ROBOT, few)
     )
     still, constant, unknown = dq.copy(), tau.copy(), tau.copy()
     still[:, 0] = 0.0
@@ -211,10 +217,10 @@ def test_what_shows_nothing():
         (SampledMotion(q, dq, ddq, constant), 1),
         (SampledMotion(q[:170], dq[:170], ddq[:170], np.where(np.arange(170)[:, None] > 150, np.nan, tau[:170])), 2),
     ):
-        found = effort_evidence.effort_evidence(ROBOT, motion)[joint]
+        found = effort_scale.effort_evidence(ROBOT, motion)[joint]
         assert str(found) == str(blank)
-    half = effort_evidence.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, unknown))[2]
-    short = effort_evidence.effort_evidence(ROBOT, SampledMotion(q[:600], dq[:600], ddq[:600], tau[:600]))[2]
+    half = effort_scale.effort_evidence(ROBOT, SampledMotion(q, dq, ddq, unknown))[2]
+    short = effort_scale.effort_evidence(ROBOT, SampledMotion(q[:600], dq[:600], ddq[:600], tau[:600]))[2]
     assert half.inertia == short.inertia == 1.0
     for field in ("gravity_r", "gravity_scale", "friction_r"):
         np.testing.assert_allclose(getattr(half, field), getattr(short, field), rtol=0.05)
@@ -227,7 +233,7 @@ def test_what_shows_nothing():
 def test_gravity_is_found_whatever_the_size_of_the_motion_torque(gravity):
     q, dq, ddq = slow_motion(2)
     tau = inverse_dynamics(with_gravity(ROBOT, gravity), true_chi(), q, dq, ddq)
-    found = mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
+    found = diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
     angle = np.degrees(
         np.arccos(np.dot(gravity, ROBOT.gravity) / np.linalg.norm(gravity) / np.linalg.norm(ROBOT.gravity))
     )
@@ -235,7 +241,7 @@ def test_gravity_is_found_whatever_the_size_of_the_motion_torque(gravity):
     assert found.error < 0.1 and found.brakes and found.angle == pytest.approx(angle, abs=2.0)
     assert found.wrong == found.certain == (angle > 25.0)
     assert (found.described < 0.1) == (angle < 25.0) and found.described < 1.0 + 1e-9
-    backward = mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, -tau))
+    backward = diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, -tau))
     assert not backward.brakes and backward.angle == pytest.approx(180.0 - angle, abs=2.0)
     smooth = inverse_dynamics(
         with_gravity(ROBOT, gravity),
@@ -244,26 +250,26 @@ def test_gravity_is_found_whatever_the_size_of_the_motion_torque(gravity):
         dq,
         ddq,
     )
-    assert mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, smooth)).brakes, "of inertia, where there is no friction"
-    assert not mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, -smooth)).brakes
+    assert diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, smooth)).brakes, "of inertia, where there is no friction"
+    assert not diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, -smooth)).brakes
     for unit in (1e-6, 1e6):  # nothing depends on the unit of the effort
         for effort, wanted in ((tau, found), (-tau, backward)):
-            other = mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, unit * effort))
+            other = diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, unit * effort))
             assert (other.brakes, other.wrong, other.gravity) == (wanted.brakes, wanted.wrong, wanted.gravity)
             assert other.described == pytest.approx(wanted.described, rel=1e-6)
         for sign in (1.0, -1.0):
-            assert mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, sign * unit * smooth)).brakes == (sign > 0.0)
+            assert diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, sign * unit * smooth)).brakes == (sign > 0.0)
 
 
 def test_mounting_is_not_told_without_masses_gravity_or_motion():
     q, dq, ddq = slow_motion(2)
     tau = inverse_dynamics(ROBOT, true_chi(), q, dq, ddq)
     motion = SampledMotion(q, dq, ddq, tau)
-    assert mounting.mounting(replace(ROBOT, parameters={}), motion) is None
-    assert mounting.mounting(replace(ROBOT, gravity=np.zeros(3)), motion) is None
-    assert mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, 0.0 * tau)) is None
+    assert diagnosis.mounting(replace(ROBOT, parameters={}), motion) is None
+    assert diagnosis.mounting(replace(ROBOT, gravity=np.zeros(3)), motion) is None
+    assert diagnosis.mounting(ROBOT, SampledMotion(q, dq, ddq, 0.0 * tau)) is None
     one = q * np.array([1.0, 1e-4, 1e-4])
-    assert mounting.mounting(ROBOT, SampledMotion(one, dq, ddq, tau)) is None
+    assert diagnosis.mounting(ROBOT, SampledMotion(one, dq, ddq, tau)) is None
 
 
 # --- motor or link

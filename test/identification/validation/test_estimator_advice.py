@@ -11,9 +11,9 @@ import pytest
 
 from closed_loop import closed_loop
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instruments import noise_share
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, Window
-from ros2_dynid.identification.validation.comparison import FIRST, LAGS, RowCollector, whiteness
+from ros2_dynid.identification.validation.torque_errors import FIRST, LAGS, RowCollector, whiteness
 from ros2_dynid.model.load import load_robot
 
 ROBOT = load_robot("demo3")

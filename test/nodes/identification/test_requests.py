@@ -14,9 +14,7 @@ from ros2_dynid.msg import IdentifyOptions as OptionsMessage
 from ros2_dynid.srv import ConvertUrdf, IdentifyPayload
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method, VelocitySource
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions, VelocitySource
 from ros2_dynid.nodes.identification.requests import identify_request, payload_request, robot_to_convert
 from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.identify import IdentifyRequest

@@ -17,8 +17,8 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.identification.validation.comparison import compare_torques, fitted_torques, lag_of, row_evidence
-from ros2_dynid.identification.validation.effort_evidence import sampled_motion
+from ros2_dynid.identification.validation.effort_scale import sampled_motion
+from ros2_dynid.identification.validation.torque_errors import compare_torques, fitted_torques, lag_of, row_evidence
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters

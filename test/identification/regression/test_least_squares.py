@@ -16,9 +16,17 @@ from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload_fit import identify_load
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
-from ros2_dynid.identification.regression.covariance import Moments, jackknife, slowest
 from ros2_dynid.identification.regression.information import gather
-from ros2_dynid.identification.regression.least_squares import error_levels, ols, solve, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import (
+    Moments,
+    error_levels,
+    jackknife,
+    ols,
+    slowest,
+    solve,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_vector
 

@@ -13,18 +13,25 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import remark
-from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.outcome import Delay, EliminationStep, IdentifyOutcome, SensorRow
 from ros2_dynid.identification.physical.essential import Step
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.validation import evidence
-from ros2_dynid.identification.validation.comparison import compare_torques, fitted_torques
+from ros2_dynid.identification.validation import verdict
 from ros2_dynid.identification.validation.sensor_side import SensorSide
-from ros2_dynid.identification.validation.torque_errors import HeldOut, LeftOut, ValidatedBy, Whiteness, torque_errors
+from ros2_dynid.identification.validation.torque_errors import (
+    HeldOut,
+    LeftOut,
+    ValidatedBy,
+    Whiteness,
+    compare_torques,
+    fitted_torques,
+    torque_errors,
+)
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -65,7 +72,7 @@ def problem_of(counts=(300, 200), *, delay=False, noise=0.05):
     ],
 )
 def test_what_was_tested_on_in_words(held_out, words):
-    assert evidence.tested_on(held_out) == words
+    assert verdict.tested_on(held_out) == words
 
 
 def test_evidence_has_every_number_of_its_own():
@@ -76,7 +83,7 @@ def test_evidence_has_every_number_of_its_own():
     fit = torque_errors(names, information, found.value)
     other = {name: TorqueError(1.0, 0.1 + 0.1 * k) for k, name in enumerate((*names, "all"))}
     white = {names[0]: Whiteness(0.5, 0.001), names[1]: Whiteness(0.1, 0.5)}
-    seen = evidence.evidence_of(
+    seen = verdict.evidence_of(
         ROBOT,
         problem.base,
         information,
@@ -97,11 +104,11 @@ def test_evidence_has_every_number_of_its_own():
     for k, parameter in enumerate(seen.parameters):
         assert parameter.shared == (parameter.name in ("Fv2", "Fc2"))
         assert (parameter.value, parameter.std) == (found.base[k], found.base_std[k])
-    bare = evidence.evidence_of(ROBOT, problem.base, information, found, fit, HeldOut())
+    bare = verdict.evidence_of(ROBOT, problem.base, information, found, fit, HeldOut())
     assert bare.held_out is None and not bare.same_motion and not any(joint.coloured for joint in bare.joints)
     lost = found.identified.copy()
     lost[1] = False
-    unknown = evidence.evidence_of(ROBOT, problem.base, information, replace(found, identified=lost), fit, HeldOut())
+    unknown = verdict.evidence_of(ROBOT, problem.base, information, replace(found, identified=lost), fit, HeldOut())
     assert unknown.parameters[1].std is None and unknown.parameters[0].std is not None
 
 
@@ -144,7 +151,7 @@ def test_what_is_not_said_has_its_default():
     assert (tried.growth, tried.allowed) == (0.0, 0.0)
     side = SensorSide((), True, 0.1)
     assert (side.growth, side.scatter) == (0.0, 0.0)
-    seen = evidence.Evidence((), (), 0.1)
+    seen = verdict.Evidence((), (), 0.1)
     assert (seen.cond, seen.delay, seen.delay_std, seen.seconds) == (1.0, 0.0, np.inf, np.inf)
     assert (HeldOut().folds, HeldOut().by) == (0, ValidatedBy.NOTHING)
 

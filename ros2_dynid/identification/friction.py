@@ -1,18 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction laws as a request names them: auto, plain, or terms by name, for all joints or for each."""
+"""Friction in an identification: its columns in the regressor, the laws a request names, thresholds of the choice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm, shaped_term
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.parameters import JOINT, Fc, standard_names
+from ros2_dynid.model.robot import Array, Coupling, Robot
+
+
+def signs(robot: Robot, dq: Array) -> Array:
+    """Return the sign of the speeds of all joints of the tree and of the coupled motors, shape (N, n + couplings)."""
+    G, _ = constraint(robot)
+    every = dq @ G.T
+    motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
+    return np.asarray(np.sign(np.column_stack([every, *motors])))
+
+
+def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
+    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y (n_standard, n_active, N)."""
+    G, _ = constraint(robot)
+    for j in range(robot.n):
+        for k in np.flatnonzero(G[j]):
+            Y[JOINT * j + Fc, k] = G[j, k] * sign[:, j]
+    for m, (column, coupling) in enumerate(_motor_columns(robot)):
+        Y[column] = 0.0
+        for j, c in coupling.weights.items():
+            for k in np.flatnonzero(G[j - 1]):
+                Y[column, k] += c * G[j - 1, k] * sign[:, robot.n + m]
+
+
+def _motor_columns(robot: Robot) -> list[tuple[int, Coupling]]:
+    """Return the column of Fcm of each coupled motor, with its coupling."""
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    return [(place[f"Fcm{coupling.motor}"], coupling) for coupling in robot.coupling]
+
+
+STEP = 0.47
+"""Largest change of log vs, or of an exponent, in one round: a step of the grid that shapes are tried on."""
+
+
+def change_shape(term: FrictionTerm, change: float) -> FrictionTerm:
+    """Return the term with its shape, log vs or the exponent, changed by at most STEP and within its range."""
+    assert term.kind.shape is not None
+    return term.with_shape(term.kind.shape.changed(term.shape, float(np.clip(change, -STEP, STEP))))
+
+
+@dataclass(frozen=True)
+class FrictionThresholds:
+    """When a joint's law is taken, and when its refinement ends.
+
+    folds: stretches of time that are left out in turn; with fewer than ten, what is left of a short recording does not
+    show the inertias. chance: how often chance alone may add a term to a robot with plain friction, over all joints and
+    terms together; kinds that take over forces which are not in the model ask for more (`evidence` in model/friction).
+    alike: standard errors by which a doubtful law must be better than one of its size that was taken: one in ten by
+    chance (Student, ten folds). gain: share of the joint's squared held-out error that each further term must take off,
+    3.5 % of the error; what is linearised, shapes and load, is known no better. terms: of a joint's law, at most,
+    beside those of the temperature; more cannot be told apart by one motion. shape_change: largest change of log vs, or
+    of an exponent, from a shape on the grid, one and a quarter of its steps; a term that asks for more is another law.
+    collinear: least share of a column's squared norm beyond the other columns of friction and links, and least
+    determinant of a law's columns of unit norm; below, terms could cancel each other.
+
+    significance: standard deviations that a coefficient of the finished law is from zero; at three, error bars hold the
+    truth in 95 of 100 cases. chunks: of rows that a choice is made from, about; a quarter of an hour at the usual
+    rates, and more do not change it. same_load: change of the load on the gears, as a share, that is none: what is left
+    is a share of a share of the torque. same_shape: change of log vs, or of an exponent, that is none: its column
+    accounts for the rest. slowest, fastest: range of a shape that is a speed, as shares of the top speed: beyond, it
+    does not show. rounds: of shapes and loads, at most.
+    """
+
+    folds: int = 10
+    chance: float = 0.05
+    alike: float = 1.4
+    gain: float = 0.07
+    terms: int = 3
+    shape_change: float = 0.6
+    collinear: float = 1e-6
+    significance: float = 3.0
+    chunks: int = 60
+    same_load: float = 0.02
+    same_shape: float = 0.03
+    slowest: float = 0.02
+    fastest: float = 0.45
+    rounds: int = 3
+
+
+DEFAULTS = FrictionThresholds()
+
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
 WARMED = 2.0
