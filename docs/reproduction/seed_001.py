@@ -28,7 +28,7 @@ from ros2_dynid.identification.estimators.sequential import start, update
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import impose
-from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Joint, Limits, Robot
 from ros2_dynid.pipeline import identify

@@ -28,7 +28,7 @@ from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inv
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
 from ros2_dynid.identification.physical.consistency import impose
-from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot

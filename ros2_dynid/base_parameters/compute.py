@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.base_parameters.closed_form import CLEAR_GAP, closed_form, rank_warnings
+from ros2_dynid.base_parameters.closed_form import CLEAR_GAP, closed_form, rank_warnings, units
 from ros2_dynid.base_parameters.elastic_columns import add_elastic_coefficients
 from ros2_dynid.base_parameters.numeric import (
     SOURCES,
@@ -27,7 +27,6 @@ from ros2_dynid.base_parameters.numeric import (
     row_units,
     without_effect,
 )
-from ros2_dynid.base_parameters.reach import units
 from ros2_dynid.base_parameters.result import BaseParameters, build, chosen_names, preference, si_coefficients
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.errors import InputError

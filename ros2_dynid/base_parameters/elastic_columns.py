@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ros2_dynid.base_parameters.closed_form import rank_warnings
+from ros2_dynid.base_parameters.closed_form import rank_warnings, units
 from ros2_dynid.base_parameters.numeric import (
     by_qr,
     comparable,
@@ -24,7 +24,6 @@ from ros2_dynid.base_parameters.numeric import (
     random_points,
     row_units,
 )
-from ros2_dynid.base_parameters.reach import units
 from ros2_dynid.base_parameters.result import BaseParameters, build, si_coefficients
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Robot

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.base_parameters.closed_form import RankMargin, placements, reaches, transfer_matrix
 from ros2_dynid.base_parameters.expressions import combination
-from ros2_dynid.base_parameters.reach import RankMargin, placements, reaches, transfer_matrix, typical_length
+from ros2_dynid.base_parameters.numeric import typical_length
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.model.parameters import INERTIA, LINK, split_name
 from ros2_dynid.model.robot import REVOLUTE, Robot

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.base_parameters.reach import placements, transfer_matrix, typical_length
+from ros2_dynid.base_parameters.closed_form import placements, transfer_matrix
+from ros2_dynid.base_parameters.numeric import typical_length
 from ros2_dynid.base_parameters.result import noise_level, tidy
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import select_groups

@@ -13,7 +13,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ros2_dynid.base_parameters.reach import typical_length
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor, regressor_d0
 from ros2_dynid.model.parameters import standard_names
@@ -37,6 +36,13 @@ class Points:
     def at(self, index: NDArray[np.intp]) -> Points:
         """Return the points selected."""
         return Points(self.q[index], self.dq[index], self.ddq[index], self.gravity[index])
+
+
+def typical_length(robot: Robot) -> float:
+    """Return the root mean square of the robot's lengths that are not zero [m], 1 if it has none."""
+    lengths = np.array([x for joint in robot.joints for x in (joint.b, joint.d, joint.r) if x != 0.0])
+    scale = float(np.max(np.abs(lengths), initial=0.0))
+    return scale * float(np.sqrt(np.mean((lengths / scale) ** 2))) if scale > 0.0 else 1.0
 
 
 def natural_units(robot: Robot) -> tuple[float, float]:

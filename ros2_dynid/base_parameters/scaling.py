@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.base_parameters.closed_form import units
 from ros2_dynid.base_parameters.numeric import Points, model_rows, natural_units, row_units
-from ros2_dynid.base_parameters.reach import units
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 

@@ -17,12 +17,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros2_dynid.codegen.compiled import BuildError, is_ready, library
-from ros2_dynid.codegen.kernels import BLOCK
-from ros2_dynid.codegen.plain_library import Library
+from ros2_dynid.codegen.compiled import BLOCK, BuildError, Library, is_ready, library
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
-from ros2_dynid.dynamics.motion import check_samples
+from ros2_dynid.dynamics.kinematics import check_samples
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError

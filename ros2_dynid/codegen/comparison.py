@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ros2_dynid.codegen.compiled import BLOCK, Library
 from ros2_dynid.codegen.emit_c import Program
 from ros2_dynid.codegen.graph import evaluate
-from ros2_dynid.codegen.kernels import BLOCK
-from ros2_dynid.codegen.plain_library import Library
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor

@@ -17,9 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ros2_dynid.codegen.frames import Frame, Vector, variable_rotation
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler_expressions import FIRST, LinkSlots, RecursionInputs
+from ros2_dynid.codegen.newton_euler_expressions import (
+    FIRST,
+    Frame,
+    LinkSlots,
+    RecursionInputs,
+    Vector,
+    variable_rotation,
+)
 
 Symmetric = dict[tuple[int, int], Expr]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.graph import INVERSE_ROOT, Expr, Graph
+from ros2_dynid.codegen.newton_euler_expressions import Frame, Vector
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.elastic import paths
 from ros2_dynid.model.forces import SYMBOLS, Force

@@ -11,19 +11,20 @@ import numpy as np
 
 from ros2_dynid.codegen.composite import composite_coefficients
 from ros2_dynid.codegen.elastic_expressions import elastic_torques
-from ros2_dynid.codegen.frames import Vector, expression_frames
 from ros2_dynid.codegen.graph import ABS, GAUSS, ROOT, Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import (
     LINK_SLOTS,
     Link,
     RecursionInputs,
     RecursionPlan,
+    Vector,
+    expression_frames,
     joint_forces,
     motions,
 )
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.friction import active_terms
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, combination_matrix
-from ros2_dynid.codegen.frames import Frame, Vector, expression_frames
 from ros2_dynid.codegen.graph import ADD, MUL, Count, Expr, Graph
+from ros2_dynid.codegen.newton_euler_expressions import Frame, Vector, expression_frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Robot
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
-from ros2_dynid.codegen.graph import Count, Expr, Graph
+from ros2_dynid.codegen.graph import Count, Expr, Graph, factorise
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.representation import MAX_GROWTH, Slot, Space, eliminate_slot, represent
 from ros2_dynid.model.forces import SYMBOLS

@@ -27,8 +27,7 @@ from ros2_dynid.codegen.operation_search import EFFORT, Generated, generate, sta
 from ros2_dynid.codegen.representation import Space, space_of
 from ros2_dynid.codegen.text import identifier
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint, frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import Inertia

@@ -10,10 +10,9 @@ second moments are entries of G, and those of XX, YY, ZZ follow from E = tr(J)/2
 from __future__ import annotations
 
 from ros2_dynid.codegen.elastic_expressions import elastic_energy, elastic_torques
-from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.functions import joint_values, recursion_with_links, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler_expressions import Link, RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import Frame, Link, RecursionPlan, Vector
 from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, force_slice, link_slice, split_name, standard_names
 from ros2_dynid.model.robot import Robot
 

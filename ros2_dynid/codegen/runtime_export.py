@@ -11,27 +11,16 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorBars:
-    """How far the model's torque may be wrong, by active joint (n,) [N.m or N]; NaN where not known.
-
-    sigma: residual level of the identification; torque_std: largest standard deviation of the predicted torque.
-    """
-
-    sigma: Array
-    torque_std: Array
 
 
 def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> bytes:

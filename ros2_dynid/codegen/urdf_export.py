@@ -19,8 +19,8 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.inertia import Inertia, merged
+from ros2_dynid.model.mdh import inverse, rotation_rpy
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.model.transforms import inverse, rotation_rpy
 from ros2_dynid.model.urdf import parse_urdf
 
 

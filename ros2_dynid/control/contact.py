@@ -15,8 +15,8 @@ from enum import Enum
 
 import numpy as np
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.robot import Array
 
 MEMORY = 5.0

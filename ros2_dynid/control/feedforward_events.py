@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
-from ros2_dynid.model.efforts import added_effort
+from ros2_dynid.model.efforts import ErrorBars, added_effort
 from ros2_dynid.model.robot import Array, Robot
 
 

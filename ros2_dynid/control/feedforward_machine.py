@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.drive_temperatures import FrictionTemperatures
 from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
@@ -56,7 +55,7 @@ from ros2_dynid.control.torque_ramp import TorqueRamp
 from ros2_dynid.control.transitions import Table, check_transition
 from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.model.efforts import CHOICES, added_by_joint, declare_added_effort
+from ros2_dynid.model.efforts import CHOICES, ErrorBars, added_by_joint, declare_added_effort
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot

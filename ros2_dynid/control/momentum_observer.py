@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.energy import momentum
 from ros2_dynid.dynamics.friction import active_terms, carried_torque, column_at_rest, frictionless
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot

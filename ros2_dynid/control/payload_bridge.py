@@ -16,9 +16,8 @@ import yaml
 
 from ros2_dynid.control.held_load import Load, checked_load
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.files import read_bytes
+from ros2_dynid.model.files import as_mapping, as_number, check_keys, read_bytes
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.model.yaml_values import as_mapping, as_number, check_keys
 
 MAX_BYTES = 1_000_000
 KEYS = ("type", "service", "link", "fields", "success", "message", "limits", "ask")

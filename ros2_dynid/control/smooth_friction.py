@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.dynamics.friction import terms_torque
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 

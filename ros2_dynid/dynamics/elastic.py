@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import Placement, cross, placements_of
-from ros2_dynid.dynamics.motion import Motion
+from ros2_dynid.dynamics.kinematics import Motion, Placement, cross, placements_of
 from ros2_dynid.model.forces import Force, Pivot
 from ros2_dynid.model.parameters import force_slice
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.elastic import elastic_energies
 from ros2_dynid.dynamics.friction import without_friction
-from ros2_dynid.dynamics.kinematics import cross, dot, frames, place, placements_of
-from ros2_dynid.dynamics.motion import Motion, motion_of
+from ros2_dynid.dynamics.kinematics import Motion, cross, dot, frames, motion_of, place, placements_of
 from ros2_dynid.dynamics.newton_euler import add_rotor_energy, checked_standard, drive_torque, gravity_torque
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot

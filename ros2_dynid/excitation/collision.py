@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint, frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.shapes import Capsule, Solid
 from ros2_dynid.model.robot import PRISMATIC, Array, Limits, Robot

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.trajectory import Curve, Trajectory

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.excitation.collision import Shapes, collision_term, distances
 from ros2_dynid.excitation.limits import Bounds

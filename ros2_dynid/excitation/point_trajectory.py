@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.criteria import condition_by
 from ros2_dynid.excitation.descent import TimeBudget, descend

@@ -16,8 +16,18 @@ import numpy as np
 from ros2_dynid.dynamics.elastic import elastic_columns, elastic_energies, elastic_gradient
 from ros2_dynid.dynamics.energy import link_velocities
 from ros2_dynid.dynamics.friction import add_friction_columns
-from ros2_dynid.dynamics.kinematics import LinkMotion, Placement, cross, dot, link_motions, place, placements_of
-from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
+from ros2_dynid.dynamics.kinematics import (
+    LinkMotion,
+    Motion,
+    Placement,
+    constraint,
+    cross,
+    dot,
+    link_motions,
+    motion_of,
+    place,
+    placements_of,
+)
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.regressor import link_columns
 from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, force_slice, link_slice, standard_names

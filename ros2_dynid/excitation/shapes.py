@@ -17,8 +17,8 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import read_bytes, read_yaml
 from ros2_dynid.model.from_urdf import select_chain
+from ros2_dynid.model.mdh import inverse, rotation_rpy, transform
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.model.transforms import inverse, rotation_rpy, transform
 from ros2_dynid.model.urdf import parse_urdf
 
 MAX_MESH_BYTES = 100_000_000

@@ -18,8 +18,7 @@ from scipy.special import stdtrit
 
 from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.errors import DynidError
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information, compressed
 from ros2_dynid.identification.regression.least_squares import Moments, jackknife, solve, wls
 from ros2_dynid.model.robot import Array, Robot

@@ -31,9 +31,8 @@ from ros2_dynid.identification.physical.essential import Essential, essential
 from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from, described_prior, model_prior
 from ros2_dynid.identification.physical.standard import closest, essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.column_layout import Triangle
 from ros2_dynid.identification.regression.dissipative_fit import dissipative_estimate
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import Estimate, Triangle
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm, shaped_term

@@ -35,13 +35,13 @@ from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks
 from ros2_dynid.identification.regression.build_information import period_of
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.dissipative_fit import (
     RecordedRange,
     dissipation_rows,
     dissipative_estimate,
     rows_beside_terms,
 )
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import BLOCKS, Block, Information, compressed, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import spread_of, torque_std

@@ -155,3 +155,14 @@ def added_by_joint(robot: Robot) -> AddedByJoint | None:
         np.array([one.payload for one in known]),
         np.array([one.friction for one in known]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBars:
+    """How far the model's torque may be wrong, by active joint (n,) [N.m or N]; NaN where not known.
+
+    sigma: residual level of the identification; torque_std: largest standard deviation of the predicted torque.
+    """
+
+    sigma: NDArray[np.float64]
+    torque_std: NDArray[np.float64]

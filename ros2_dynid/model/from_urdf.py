@@ -12,9 +12,8 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import merged
-from ros2_dynid.model.mdh import Axis, mdh_table, snap_axes
+from ros2_dynid.model.mdh import Axis, inverse, mdh_table, rotation_about, snap_axes, transform
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Joint, Limits, Passive, Robot
-from ros2_dynid.model.transforms import inverse, rotation_about, transform
 from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list, parse_urdf
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
-from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
+from ros2_dynid.model.files import MAX_YAML, as_mapping, parse_yaml, read_bytes
 from ros2_dynid.model.from_urdf import ChainOptions, robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict
 from ros2_dynid.model.urdf import MAX_BYTES
-from ros2_dynid.model.yaml_values import as_mapping
 
 __all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots", "urdf_of"]
 

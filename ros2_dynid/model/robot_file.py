@@ -25,13 +25,13 @@ from ros2_dynid.model.efforts import (
     with_added_effort,
     with_sensors,
 )
+from ros2_dynid.model.files import as_mapping, as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import ChainOptions
+from ros2_dynid.model.mdh import NOTE_ANGLE, snap_angle
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Coupling, Joint, Limits, Passive, Robot
-from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
-from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys
 
 ANGLES = ("gamma", "alpha", "theta")
 LENGTHS = ("b", "d", "r")

@@ -15,8 +15,8 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.inertia import Inertia
+from ros2_dynid.model.mdh import NOTE_ANGLE, rotation_rpy, snap_angle, transform
 from ros2_dynid.model.robot import Array
-from ros2_dynid.model.transforms import NOTE_ANGLE, rotation_rpy, snap_angle, transform
 
 MAX_BYTES = 50_000_000
 """A URDF larger than this is refused: the largest published ones have 1 MB."""

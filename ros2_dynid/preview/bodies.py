@@ -23,8 +23,8 @@ from ros2_dynid.excitation.shapes import (
 )
 from ros2_dynid.model.files import read_bytes
 from ros2_dynid.model.from_urdf import select_chain
+from ros2_dynid.model.mdh import inverse, transform
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
-from ros2_dynid.model.transforms import inverse, transform
 from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.preview.meshes import GREY, Colour, Mesh, MeshError, decimated, read_meshes
 

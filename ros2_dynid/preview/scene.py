@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint, frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Text
 from ros2_dynid.excitation.collision import Nearest, Shapes, nearest
 from ros2_dynid.excitation.limits import Bounds, Caps, bounds_of, known_parameters, use_by_joint
 from ros2_dynid.excitation.trajectory import Trajectory
+from ros2_dynid.model.mdh import inverse
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
-from ros2_dynid.model.transforms import inverse
 from ros2_dynid.preview.bodies import Body, sticks
 
 RATE_HZ = 50.0

@@ -19,7 +19,6 @@ from ros2_dynid.dynamics.friction_law import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, TorqueData, load_model, load_torque_data
 from ros2_dynid.model.parameters import unit_of
-from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
 from ros2_dynid.report.page_data import (
     BaseTableRow,
@@ -201,6 +200,8 @@ def write_page(
     write_text(folder / "tables" / "base_parameters.csv", csv_table(table))
     write_text(folder / "tables" / "base_parameters.tex", latex_table(table, f"Base parameters of {model.robot.name}"))
     if figures:
+        from ros2_dynid.report.figures import write_figures  # matplotlib is slow to load
+
         write_figures(folder / "figures", data)
     return target
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.files import read_yaml
-from ros2_dynid.model.yaml_values import as_mapping, as_number
+from ros2_dynid.model.files import as_mapping, as_number, read_yaml
 from ros2_dynid.sim.tracking_loop import JointController
 
 NOT_SIMULATED = {"i": "an integral gain", "ff_velocity_scale": "a feedforward of the velocity"}

@@ -15,7 +15,7 @@ import numpy as np
 
 from ros2_dynid.codegen.backend import InverseDynamics, pad_to_block, torque_function
 from ros2_dynid.dynamics.friction import carried_torque, frictionless, terms_torque, without_friction
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import JOINT, Fc, standard_names

@@ -21,7 +21,7 @@ from ros2_dynid.control.effort_command import added_torque
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction import active_terms, carried_torque, column_at_rest
-from ros2_dynid.dynamics.motion import motion_of
+from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.efforts import AddedByJoint

@@ -11,8 +11,16 @@ import pytest
 from scipy.linalg import expm
 
 from oracle import random_robot, screw
-from ros2_dynid.base_parameters import base_parameters, reach
-from ros2_dynid.base_parameters.closed_form import identifiable_rows
+from ros2_dynid.base_parameters import base_parameters, closed_form
+from ros2_dynid.base_parameters.closed_form import (
+    RankMargin,
+    close_span,
+    identifiable_rows,
+    placements,
+    reaches,
+    span,
+    transfer_matrix,
+)
 from ros2_dynid.base_parameters.expressions import align, combination
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix, minimal_combinations
 from ros2_dynid.base_parameters.numeric import (
@@ -23,14 +31,6 @@ from ros2_dynid.base_parameters.numeric import (
     condition,
     equilibrium,
     independent_columns,
-)
-from ros2_dynid.base_parameters.reach import (
-    RankMargin,
-    close_span,
-    placements,
-    reaches,
-    span,
-    transfer_matrix,
     typical_length,
 )
 from ros2_dynid.base_parameters.result import base_name
@@ -136,8 +136,8 @@ def test_as_many_powers_close_a_span_as_are_independent(sigma):
     """They span all that a joint makes of a twist, or of an energy, and one more adds nothing."""
     rng = np.random.default_rng(5)
     for operator, powers in (
-        (reach.DRIFT[sigma], reach.TWIST_POWERS[sigma]),
-        (reach.FLOW[sigma], reach.ENERGY_POWERS[sigma]),
+        (closed_form.DRIFT[sigma], closed_form.TWIST_POWERS[sigma]),
+        (closed_form.FLOW[sigma], closed_form.ENERGY_POWERS[sigma]),
     ):
         x = rng.normal(size=(1, len(operator)))
         rows = close_span(x, operator, powers)
@@ -224,7 +224,7 @@ def test_a_base_on_its_side_and_weak_gravity_count_in_theorem_2():
 def test_a_span_is_found_where_lapack_gives_up(monkeypatch):
     rows = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0], [3.0, 4.0, 0.0]])
     quick = span(rows, 1e-8, RankMargin())
-    monkeypatch.setattr(reach, "dgesdd", lambda *_, **__: (None, None, None, 1))
+    monkeypatch.setattr(closed_form, "dgesdd", lambda *_, **__: (None, None, None, 1))
     slow = span(rows, 1e-8, RankMargin())
     np.testing.assert_allclose(slow.T @ slow, quick.T @ quick, atol=1e-14)
     assert slow.shape == (2, 3)

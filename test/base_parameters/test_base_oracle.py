@@ -9,7 +9,7 @@ import pytest
 
 from oracle import pin_regressor, random_robot
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import select_groups
 

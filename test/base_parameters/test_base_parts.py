@@ -11,7 +11,20 @@ import pytest
 
 from oracle import random_robot, screw
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.base_parameters.closed_form import rank_warnings
+from ros2_dynid.base_parameters.closed_form import (
+    AXIS,
+    DRIFT,
+    FLOW,
+    SPATIAL_INERTIA,
+    RankMargin,
+    gravity_reach,
+    placements,
+    rank_warnings,
+    span,
+    transfer_matrix,
+    twists_to_child,
+    units,
+)
 from ros2_dynid.base_parameters.identifiability import identifiability
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, minimal_combinations
 from ros2_dynid.base_parameters.numeric import (
@@ -24,21 +37,8 @@ from ros2_dynid.base_parameters.numeric import (
     points_needed,
     random_points,
     row_units,
-    without_effect,
-)
-from ros2_dynid.base_parameters.reach import (
-    AXIS,
-    DRIFT,
-    FLOW,
-    SPATIAL_INERTIA,
-    RankMargin,
-    gravity_reach,
-    placements,
-    span,
-    transfer_matrix,
-    twists_to_child,
     typical_length,
-    units,
+    without_effect,
 )
 from ros2_dynid.base_parameters.result import build, chosen_names, noise_level, preference, tidy
 from ros2_dynid.base_parameters.scaling import criterion, scaled_points

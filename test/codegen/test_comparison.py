@@ -19,7 +19,7 @@ from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.functions import velocity_torques
 from ros2_dynid.codegen.program import ProgramOptions, program_of
 from ros2_dynid.codegen.runtime_export import runtime_bytes
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import IA, JOINT, by_joint, standard_names

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ros2_dynid.codegen.factor import factorise
-from ros2_dynid.codegen.graph import Count, Graph, evaluate
+from ros2_dynid.codegen.graph import Count, Graph, evaluate, factorise
 
 
 def variables(graph, count=6):

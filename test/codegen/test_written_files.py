@@ -28,16 +28,15 @@ from ros2_dynid.codegen.backend import (
     regressor_function,
     torque_function,
 )
+from ros2_dynid.codegen.compiled import PlainLibrary, PlainTorque
 from ros2_dynid.codegen.elastic_expressions import elastic_torques
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
-from ros2_dynid.codegen.frames import Rotation, turn, variable_rotation
 from ros2_dynid.codegen.functions import joint_values, recursion_with_links, torque
 from ros2_dynid.codegen.graph import ABS, GAUSS, INVERSE_ROOT, LOG, ROOT, Count, Graph, evaluate
 from ros2_dynid.codegen.left_out import left_out
-from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan, Rotation, turn, variable_rotation
 from ros2_dynid.codegen.operation_search import constants_of, starting_constants
-from ros2_dynid.codegen.plain_library import PlainLibrary, PlainTorque
 from ros2_dynid.codegen.program import (
     ProgramOptions,
     chosen_parameters,
@@ -48,7 +47,7 @@ from ros2_dynid.codegen.program import (
 )
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
-from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
+from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.codegen.text import code_of, comment, identifier, number
 from ros2_dynid.codegen.urdf_export import updated_urdf
 from ros2_dynid.dynamics.energy import energy_regressor
@@ -56,6 +55,7 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string

@@ -9,7 +9,6 @@ import pytest
 
 from bagmaker import control_store
 from feedforward_fuzz import BARE, CHI, NAMES, ROBOT
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.drive_temperatures import DriveTemperatures
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
@@ -35,6 +34,7 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.friction_law import at_temperature, references
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.feedforward import FeedforwardModel
@@ -19,6 +18,7 @@ from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.kinematics import jacobian
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from feedforward_fuzz import BARE, CHI, LONGER, NAMES, OTHER, ROBOT, SILENT, fuzz
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
@@ -42,6 +41,7 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

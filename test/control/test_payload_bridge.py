@@ -22,8 +22,8 @@ from ros2_dynid.control.payload_bridge import (
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.load import load_robot, shipped_file
+from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.transforms import rotation_rpy, transform
 
 SHIPPED = shipped_file("payload_bridges.yaml")
 POSE = transform(rotation_rpy(0.3, -0.8, 1.1), np.array((0.05, -0.02, 0.1)))

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
+from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
-from ros2_dynid.model.efforts import declare_added_effort
+from ros2_dynid.model.efforts import ErrorBars, declare_added_effort
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, standard_names
 from ros2_dynid.sim.mjcf import mjcf

@@ -17,9 +17,9 @@ from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.mdh import cos_sin, rotation_rpy, snap_angle, transform
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Coupling, Passive
-from ros2_dynid.model.transforms import cos_sin, rotation_rpy, snap_angle, transform
 
 POSE = transform(rotation_rpy(0.3, -0.8, 1.1), np.array((0.05, -0.2, 0.1)))
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
-from ros2_dynid.base_parameters.reach import placements
+from ros2_dynid.base_parameters.closed_form import placements
 from ros2_dynid.dynamics import kinematics
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.motion import loop_motion
+from ros2_dynid.dynamics.kinematics import frames, loop_motion
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.dynamics.regressor import loop_regressor, regressor, regressor_d0
 from ros2_dynid.errors import InputError

@@ -11,9 +11,9 @@ from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.sensitivity import energy_with_gradient, regressor_with_gradient
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
+from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
-from ros2_dynid.model.transforms import rotation_rpy, transform
 
 STEP = 1e-6
 

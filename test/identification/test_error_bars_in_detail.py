@@ -11,7 +11,7 @@ from scipy.fft import dct
 
 from ros2_dynid.identification.estimators.robust import irls
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import Moments, block_moments, jackknife, slowest
 

@@ -31,8 +31,7 @@ from ros2_dynid.identification.friction import (
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate, friction_covariance, identified_terms
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, friction_covariance, identified_terms
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
@@ -25,7 +25,7 @@ from ros2_dynid.identification.preparation.rows import (
     row_times,
     windows,
 )
-from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
 from ros2_dynid.identification.regression.information import (
     Block,
     Information,

@@ -20,7 +20,7 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.build_information import period_of
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import gather
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.pipeline import identify

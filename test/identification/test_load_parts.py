@@ -23,8 +23,7 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.least_squares import Moments, jackknife, wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice

@@ -32,8 +32,7 @@ from ros2_dynid.identification.preparation import PreparationOptions, as_prepare
 from ros2_dynid.identification.preparation.filters import HIGHEST, lowpass_kernel
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -15,7 +15,7 @@ from ros2_dynid.identification.preparation import as_prepared, prepare
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information, repetition
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import BLOCKS, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.load import load_robot

@@ -17,8 +17,7 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.even_grid import _even_times, gap_edges, period_of
 from ros2_dynid.identification.preparation.prepare import joined_prepared
 from ros2_dynid.identification.preparation.prepared import shift_effort
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information, block_folds
 from ros2_dynid.identification.regression.least_squares import (
     check_rows,

@@ -36,8 +36,10 @@ from ros2_dynid.identification.preparation.filters import (
     half_length,
     lowpass_kernel,
     output_index,
+    power_spectrum,
     propose,
     spectrum,
+    third_octaves,
 )
 from ros2_dynid.identification.preparation.prepare import check_signals, finite
 from ros2_dynid.identification.preparation.rows import (
@@ -54,7 +56,6 @@ from ros2_dynid.identification.regression.build_information import period_of as 
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
 from ros2_dynid.recording.samples import Samples
 
 ROBOT = load_robot("demo3")

@@ -13,7 +13,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.rows import fast_and_still, row_chunks, row_filter, windows
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, own_errors, weighted
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm, t
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.robust import _scale

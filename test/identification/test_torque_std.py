@@ -21,8 +21,7 @@ from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level, bars_of, error_bars, torque_std

@@ -11,10 +11,12 @@ import pytest
 
 from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.efforts import check_sensors, declared_sensors, felt_parts, sensor_name, with_sensors
+from ros2_dynid.model.files import as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm, law_columns
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
+from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.parameters import (
     by_joint,
     force_slice,
@@ -29,8 +31,6 @@ from ros2_dynid.model.parameters import (
 )
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, check_gravity, with_gravity
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
-from ros2_dynid.model.transforms import rotation_rpy, transform
-from ros2_dynid.model.yaml_values import as_number, as_pose, as_vector, check_keys
 from urdf_text import joint, link, urdf
 
 JOINTS = tuple(Joint(f"j{k + 1}", k, d=0.1 * k) for k in range(4))

@@ -15,9 +15,19 @@ from ros2_dynid.model.files import check_depth, parse_yaml, read_bytes
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import Inertia, merged
 from ros2_dynid.model.joint_limits import with_joint_limits
-from ros2_dynid.model.mdh import FAR_SINE, Axis, mdh_table, snap_axes
+from ros2_dynid.model.mdh import (
+    FAR_SINE,
+    Axis,
+    cos_sin,
+    inverse,
+    mdh_table,
+    rotation_about,
+    rotation_rpy,
+    snap_angle,
+    snap_axes,
+    transform,
+)
 from ros2_dynid.model.robot import Joint, Limits, Robot
-from ros2_dynid.model.transforms import cos_sin, inverse, rotation_about, rotation_rpy, snap_angle, transform
 from ros2_dynid.model.urdf import clean_urdf, name_list, parse_urdf
 from urdf_text import joint, link, urdf
 

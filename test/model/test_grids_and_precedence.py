@@ -16,10 +16,9 @@ from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.mdh import Axis, mdh_table, snap_axes
+from ros2_dynid.model.mdh import Axis, mdh_table, mdh_transform, snap_axes
 from ros2_dynid.model.robot import Joint, Passive
 from ros2_dynid.model.same_robot import check_same_robot
-from ros2_dynid.model.transforms import mdh_transform
 from urdf_text import joint, link, urdf
 
 WAYS = [np.array(way, dtype=float) for way in np.vstack((np.eye(3), -np.eye(3)))]

@@ -11,8 +11,8 @@ import pytest
 
 from ros2_dynid.cli import main
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.mdh import mdh_transform
 from ros2_dynid.model.robot import Joint
-from ros2_dynid.model.transforms import mdh_transform
 from urdf_text import joint, link, urdf
 
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
-from ros2_dynid.model.mdh import Axis, mdh_table
+from ros2_dynid.model.mdh import Axis, mdh_table, mdh_transform
 from ros2_dynid.model.robot import Joint
-from ros2_dynid.model.transforms import mdh_transform
 from urdf_text import joint, link, urdf
 
 RIGHT = np.pi / 2

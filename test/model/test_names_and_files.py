@@ -18,21 +18,23 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import DISORDER, State
 from ros2_dynid.model.load import shipped_file, shipped_robots, urdf_of
-from ros2_dynid.model.mdh import Axis, Row, mdh_table
-from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Joint, Robot
-from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
-from ros2_dynid.model.same_robot import check_same_robot
-from ros2_dynid.model.transforms import (
+from ros2_dynid.model.mdh import (
+    Axis,
+    Row,
     cos_sin,
     cross3,
     inverse,
+    mdh_table,
     mdh_transform,
     rotation_about,
     rotation_rpy,
     snap_angle,
     transform,
 )
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Joint, Robot
+from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.model.urdf import clean_urdf
 from urdf_text import joint, link, urdf
 

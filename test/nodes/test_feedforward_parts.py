@@ -26,7 +26,6 @@ from sensor_msgs.msg import Temperature
 
 from in_process import Kept, joint_state, node_of, ros, soon
 from ros2_dynid.base_parameters.compute import base_parameters
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
@@ -57,6 +56,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

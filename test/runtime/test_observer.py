@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
+from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.control.contact import ContactDetector, ContactEvent
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.momentum_observer import MomentumObserver
@@ -17,6 +17,7 @@ from ros2_dynid.dynamics.energy import momentum
 from ros2_dynid.dynamics.kinematics import frames, jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from runtime_robots import INCLUDE, STRICT, robots

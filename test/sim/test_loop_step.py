@@ -13,7 +13,7 @@ from closed_loop import controller_of, fourier
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction import carried_torque, terms_torque
-from ros2_dynid.dynamics.motion import motion_of
+from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import Force, ForceKind

@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.contact import ContactDetector, ContactEvent
 from ros2_dynid.control.momentum_observer import MomentumObserver
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections

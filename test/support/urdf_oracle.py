@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ros2_dynid.model.from_urdf import select_chain
-from ros2_dynid.model.mdh import Axis, snap_axes
+from ros2_dynid.model.mdh import Axis, snap_angle, snap_axes
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
-from ros2_dynid.model.transforms import snap_angle
 from ros2_dynid.model.urdf import parse_urdf
 
 

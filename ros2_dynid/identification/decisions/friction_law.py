@@ -28,13 +28,13 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
 from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_carried
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.dissipative_fit import (
     RecordedRange,
     constrain,
     dissipation_rows,
     dissipative_estimate,
 )
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import weighted, weighted_triangle, wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm

@@ -15,7 +15,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import add_friction_columns
-from ros2_dynid.dynamics.motion import motion_of
+from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import Fit

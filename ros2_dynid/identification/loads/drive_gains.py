@@ -16,7 +16,7 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import load_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, solve, wls
 from ros2_dynid.model.parameters import LINK

@@ -18,7 +18,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, each_triangle
 from ros2_dynid.identification.regression.least_squares import weighted_triangle, wls
 from ros2_dynid.model.friction import law_columns

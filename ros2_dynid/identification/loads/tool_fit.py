@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import cross, link_motions, placements_of
-from ros2_dynid.dynamics.motion import motion_of
+from ros2_dynid.dynamics.kinematics import cross, link_motions, motion_of, placements_of
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import Payload, payload_in
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information, block_length, compressed
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.parameters import LINK

@@ -16,7 +16,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.physical.standard import full_map, scales
-from ros2_dynid.identification.regression.column_layout import Triangle
+from ros2_dynid.identification.regression.estimate import Triangle
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot

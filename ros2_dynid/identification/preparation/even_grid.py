@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgtsv
 
 from ros2_dynid.errors import InputError, Note, NoteKind, remark, repaired
-from ros2_dynid.identification.preparation.filters import Spectrum, looked_at, spectrum
+from ros2_dynid.identification.preparation.filters import Spectrum, looked_at, power_spectrum, spectrum
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.power_spectrum import power_spectrum
 from ros2_dynid.recording.samples import Samples
 
 FEWEST_SAMPLES = 16

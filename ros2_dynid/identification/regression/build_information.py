@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import PlainRows, felt_by, row_chunks, row_count
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, weighted
 from ros2_dynid.model.friction import FrictionTerm

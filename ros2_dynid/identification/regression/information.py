@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.rows import Rows
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.model.robot import Array
 
 STRETCH = 8

@@ -19,8 +19,7 @@ from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.regression.column_layout import Triangle
-from ros2_dynid.identification.regression.estimate import Estimate, Mask
+from ros2_dynid.identification.regression.estimate import Estimate, Mask, Triangle
 from ros2_dynid.identification.regression.information import Block, Information, compressed
 from ros2_dynid.model.robot import Array
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dtrcon, dtrtrs
 
-from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, Triangle
 from ros2_dynid.identification.regression.information import Information, block_folds, compressed, different_motion
 from ros2_dynid.identification.regression.least_squares import (
     TOLERANCE,

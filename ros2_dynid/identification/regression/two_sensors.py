@@ -24,8 +24,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count
 from ros2_dynid.identification.regression.build_information import repetition
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.efforts import DRIVE, with_sensors

@@ -21,8 +21,7 @@ from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import (
     block_moments,

@@ -12,12 +12,12 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import TorqueScatter, bars_of
 from ros2_dynid.model import efforts, forces, friction
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot

@@ -20,12 +20,12 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.feedforward_events import CarriedModel
 from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.msg import Contact

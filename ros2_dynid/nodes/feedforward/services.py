@@ -10,7 +10,6 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardModel, refuse_pushing_friction
 from ros2_dynid.control.feedforward_events import (
     AskFiller,
@@ -22,6 +21,7 @@ from ros2_dynid.control.feedforward_events import (
 )
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.errors import DynidError
+from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +16,19 @@ from ros2_dynid.errors import InputError, Note, NoteKind, Option, Text, damage, 
 from ros2_dynid.model.files import check_depth
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.decode import JOINT_STATE, TYPES, Decoded, Decoder, can_decode
-from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.merge import Merger, SampleWindow
-from ros2_dynid.recording.bag.rosbag1_file import Rosbag1File
-from ros2_dynid.recording.bag.sqlite_file import SqliteFile
 from ros2_dynid.recording.bag.storage import Channel, MessageBlock, Storage, distinct
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Reading, Samples, missing_joint, samples_of, shortened
 
 METADATA = "metadata.yaml"
 _MAX_METADATA = 4 << 20
-_KINDS: dict[str, Callable[[Path], Storage]] = {"mcap": McapFile, "db3": SqliteFile, "bag": Rosbag1File}
+_KINDS = {
+    "mcap": ("mcap_file", "McapFile"),
+    "db3": ("sqlite_file", "SqliteFile"),
+    "bag": ("rosbag1_file", "Rosbag1File"),
+}
+"""Storage formats by ending: module of this package and class, imported when such a file is opened."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,13 @@ def is_bag(path: Path) -> bool:
     return path.is_dir() or _kind(path) in _KINDS
 
 
+def _open_file(file: Path | RemoteFile) -> Storage:
+    """Return one file of a bag, opened by its storage format."""
+    module, name = _KINDS["mcap" if isinstance(file, RemoteFile) else _kind(file)]
+    storage: Callable[[Path | RemoteFile], Storage] = getattr(import_module(f"{__package__}.{module}"), name)
+    return storage(file)
+
+
 def _kind(path: Path) -> str:
     name = path.name.lower()
     for packed in (".zstd", ".zst"):
@@ -77,7 +87,7 @@ def _kind(path: Path) -> str:
 def open_bag(path: Path | RemoteFile) -> Bag:
     """Open a bag folder, or a single .mcap, .db3 or ROS 1 .bag file, packed with zstd or not; remote: .mcap only."""
     if isinstance(path, RemoteFile):
-        return Bag(Path(path.name), (McapFile(path),))
+        return Bag(Path(path.name), (_open_file(path),))
     warnings: list[str] = []
     announced = None
     if path.is_dir():
@@ -88,7 +98,7 @@ def open_bag(path: Path | RemoteFile) -> Bag:
     files: list[Storage] = []
     for file in paths:
         try:
-            files.append(_KINDS[_kind(file)](file))
+            files.append(_open_file(file))
         except InputError as error:
             if len(paths) == 1:
                 raise

@@ -27,7 +27,7 @@ from ros2_dynid.identification.preparation.filters import Spectrum, looked_at, l
 from ros2_dynid.identification.preparation.prepare import effort_streams, swapped
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import (
     Block,
     Information,

@@ -29,7 +29,7 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
 from ros2_dynid.identification.regression.information import coarser, restrict
 from ros2_dynid.identification.regression.least_squares import (
     block_moments,

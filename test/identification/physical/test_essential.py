@@ -10,7 +10,7 @@ import scipy.stats
 
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.physical.essential import essential as essential_of
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, restrict
 from ros2_dynid.identification.regression.least_squares import (
     block_moments,

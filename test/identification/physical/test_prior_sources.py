@@ -22,7 +22,7 @@ from ros2_dynid.identification.physical import consistency, prior_sources, stand
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import block_folds, each_triangle
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle, wls
 from ros2_dynid.identification.regression.prior import (

@@ -12,7 +12,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.preparation import prepare, row_chunks
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.build_information import build_information, with_standstill
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import combine, different_motion, gather, restrict
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

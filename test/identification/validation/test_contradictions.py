@@ -10,7 +10,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
-from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 
