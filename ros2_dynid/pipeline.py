@@ -36,11 +36,10 @@ from ros2_dynid.identification.model_file import (
     save_torque_data,
 )
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
-from ros2_dynid.identification.outcome import IdentifyOutcome
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.result import Identification, assemble_identification
+from ros2_dynid.identification.result import Identification, IdentifyOutcome, assemble_identification
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, link_side_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors

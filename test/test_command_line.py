@@ -29,8 +29,8 @@ from ros2_dynid.commands.shared.arguments import with_flags
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.outcome import BaseRow, Delay, IdentifyOutcome, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.result import BaseRow, Delay, IdentifyOutcome, TorqueError
 from ros2_dynid.identification.validation.verdict import Level, Remark
 from ros2_dynid.recording.checks import RecordingProblem
 

@@ -19,7 +19,6 @@ import pytest
 from ended import has_ended
 from ros2_dynid import job_process, processes
 from ros2_dynid.errors import InputError
-from ros2_dynid.exports import lazy_exports
 from ros2_dynid.processes import ProcessError, Processes, ignored_interrupts, own_domain, short_interrupts
 from ros2_dynid.progress import Cancelled, Reporter
 
@@ -322,12 +321,3 @@ def test_progress_is_passed_on_within_its_bounds_until_somebody_cancels():
     Reporter()("x", 0.5)
     with pytest.raises(Cancelled):
         Reporter(None, lambda: True)("x", 0.5)
-
-
-def test_names_of_a_package_come_when_they_are_asked_for():
-    get = lazy_exports("ros2_dynid", {"InputError": "errors", "missing": "errors"})
-    assert get("InputError") is InputError
-    with pytest.raises(AttributeError, match="module 'ros2_dynid' has no attribute 'DynidError'"):
-        get("DynidError")
-    with pytest.raises(AttributeError, match="missing"):
-        get("missing")

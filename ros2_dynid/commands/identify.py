@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.identification.outcome import Consistency, IdentifyOutcome, SecondSensor
+    from ros2_dynid.identification.candidates import Consistency
+    from ros2_dynid.identification.result import IdentifyOutcome, SecondSensor
     from ros2_dynid.usecases.identify import IdentifyRequest
 
 TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")

@@ -22,9 +22,8 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError, MissingPackageError, Option, ProgrammeError, Text
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
-from ros2_dynid.identification.model_file import BASE, CONSISTENT, load_model
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
-from ros2_dynid.identification.outcome import Consistency
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent, smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.essential import Essential, essential
@@ -53,6 +52,24 @@ from ros2_dynid.progress import Progress
 ESSENTIAL = "essential"
 INERTIA_POSES = 256
 """Random positions at which the inertia matrix of base parameters is looked at."""
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Number of links that can exist, by tolerance [kg.m^2] and in full, for each set of standard parameters.
+
+    fit, loss: torque errors of the imposed set, and growth of the weighted error's norm over that of the best fit;
+    smallest_joint_inertia: smallest eigenvalue of M(q) over random positions, of the standard and the imposed set.
+    """
+
+    a_priori: Mapping[str, int]
+    base: Mapping[str, int] | None = None
+    essential: Mapping[str, int] | None = None
+    imposed: Mapping[str, int] | None = None
+    fit: Mapping[str, TorqueError] | None = None
+    loss: float | None = None
+    smallest_joint_inertia: float | None = None
+    smallest_joint_inertia_imposed: float | None = None
 
 
 @dataclass(frozen=True)

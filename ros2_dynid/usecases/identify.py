@@ -10,9 +10,10 @@ from pathlib import Path
 
 from ros2_dynid import pipeline
 from ros2_dynid.atomic import write_bytes
+from ros2_dynid.identification.candidates import Consistency
 from ros2_dynid.identification.model_file import BaseRow, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
+from ros2_dynid.identification.result import Delay, Elimination, EliminationStep, IdentifyOutcome
 from ros2_dynid.model.files import read_bytes
 from ros2_dynid.progress import Progress
 from ros2_dynid.report.build import PREVIEW, write_report

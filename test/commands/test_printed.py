@@ -20,10 +20,11 @@ from ros2_dynid.commands.convert import ConvertOutcome
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 from ros2_dynid.commands.torque import EffortSize, TorqueOutcome
 from ros2_dynid.fleet.summary import FailedRecording, RobotSummary
+from ros2_dynid.identification.candidates import Consistency
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.outcome import (
+from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.result import (
     BaseRow,
-    Consistency,
     Delay,
     FrictionRow,
     IdentifyOutcome,
@@ -32,7 +33,6 @@ from ros2_dynid.identification.outcome import (
     SetErrors,
     TorqueError,
 )
-from ros2_dynid.identification.preparation.prepared import Filter
 from ros2_dynid.identification.validation.verdict import Level, Remark
 from ros2_dynid.recording.checks import JointCheck, RecordingCheck, RecordingProblem
 from ros2_dynid.usecases.fleet import FleetOutcome

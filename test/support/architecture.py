@@ -29,12 +29,9 @@ LAYERS = (
     Layer(
         (
             "errors",
-            "exports",
-            "notes",
             "progress",
             "codec",
             "atomic",
-            "results",
             "confined",
             "processes",
             "blas",
@@ -64,20 +61,19 @@ LAYERS = (
 """A module imports from its own layer and from those before it."""
 INSIDE = {
     "identification": (
-        ("choices",),
         ("friction",),
+        ("options",),
         ("preparation",),
-        ("model_file", "torque_data"),
+        ("model_file",),
         ("regression",),
         ("torque_std",),
         ("decisions",),
-        ("options",),
         ("recordings",),
         ("problem",),
         ("estimators",),
         ("physical",),
         ("loads", "validation"),
-        ("estimation", "outcome"),
+        ("estimation",),
         ("candidates",),
         ("scores",),
         ("choice",),

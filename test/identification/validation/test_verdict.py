@@ -15,12 +15,12 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import remark
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.outcome import Delay, EliminationStep, IdentifyOutcome, SensorRow
 from ros2_dynid.identification.physical.essential import Step
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.result import Delay, EliminationStep, IdentifyOutcome, SensorRow
 from ros2_dynid.identification.validation import verdict
 from ros2_dynid.identification.validation.sensor_side import SensorSide
 from ros2_dynid.identification.validation.torque_errors import (
