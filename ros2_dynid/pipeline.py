@@ -6,32 +6,27 @@
 
 Each arrow is a function of a module of `identification`, with immutable results. Recordings are paths or Samples;
 requests that name files and outcomes as plain data are the use cases' (`ros2_dynid.usecases`). Progress is reported,
-and a caller can cancel.
+and a caller stops the work by raising from its callback.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from ros2_dynid.atomic import check_place, committed, digest, write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import encode
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import build_candidates
 from ros2_dynid.identification.choice import choose_candidate
 from ros2_dynid.identification.estimation import estimate_parameters
 from ros2_dynid.identification.model_file import (
-    BASE,
     IdentifiedModel,
     TorqueData,
-    is_model_file,
-    load_model,
     save_model,
     save_torque_data,
 )
@@ -43,10 +38,8 @@ from ros2_dynid.identification.result import Identification, IdentifyOutcome, as
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, link_side_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors
-from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Array, Robot, with_gravity
-from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
 
 SUMMARY = "summary.json"
@@ -63,7 +56,6 @@ def identify(
     overwrite: bool = False,
     command: str = "",
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> Identification:
     """Identify the robot's base parameters from recordings (paths or Samples) and write output/model.yaml.
 
@@ -71,7 +63,7 @@ def identify(
     error nor a cancelled run harms it. Beside it: data.npz (torques measured and predicted), summary.json
     and report.html. command: what to type to repeat it, for the report.
     """
-    options, report, began = options or IdentifyOptions(), Reporter(progress, cancelled), time.perf_counter()
+    options, report, began = options or IdentifyOptions(), progress or ignore_progress, time.perf_counter()
     target = check_output(output, [*recordings, *validate], overwrite)
     problem = pose_problem(robot, recordings, options, report)
     identification = identify_problem(problem, options, validate, report, command)
@@ -111,40 +103,6 @@ def identify_problem(
 def declare_sensors(robot: Robot, options: IdentifyOptions) -> Robot:
     """Return the robot with the torque sensors that the options declare, if they declare any."""
     return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
-
-
-def robot_or_model(
-    path: str | Path,
-    *,
-    use: str = "served",
-    base_link: str | None = None,
-    tip_link: str | None = None,
-    hold: Mapping[str, float] | None = None,
-    joint_limits: str | Path | None = None,
-    gravity: Sequence[float] | None = None,
-) -> tuple[Robot, Array]:
-    """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
-
-    use: of a model, the set that it serves, its "base" values, or the "standard" or "consistent" parameters if it has
-    them. The rest: which sub-chain of a robot, and gravity in its base link's frame (3,) [m/s^2]; a model keeps its
-    own.
-    """
-    if is_model_file(path):
-        model = load_model(path)
-        if gravity is not None and not np.allclose(gravity, model.robot.gravity):
-            what = f"the model was identified with gravity {model.robot.gravity.tolist()}"
-            raise InputError(what, "base parameters hold for one mounting: identify again", str(path))
-        if use == "served":
-            return model.robot, model.chi
-        if use == BASE:
-            return model.robot, model.chi_of(model.value)
-        values = model.standard if use == "standard" else model.consistent
-        if values is None:
-            what, hint = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
-            raise InputError(what, hint, str(path))
-        return model.robot, standard_vector(model.robot, values)
-    robot = load_robot(path, base_link=base_link, tip_link=tip_link, hold=hold, joint_limits=joint_limits)
-    return robot if gravity is None else with_gravity(robot, gravity), standard_vector(robot)
 
 
 def check_output(output: str | Path | None, recordings: Sequence[Recording], overwrite: bool) -> Path | None:

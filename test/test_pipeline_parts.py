@@ -14,6 +14,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.usecases.robot_source import RobotSource, load_robot_or_model
 
 FILES = ("model.yaml", "data.npz", "summary.json", "report.html")
 SOME = Samples(np.zeros(1), ("a",), np.zeros((1, 1)))
@@ -51,12 +52,12 @@ def test_a_result_may_go_nowhere_but_it_needs_a_recording(tmp_path, robot):
 
 
 def test_a_robot_has_the_gravity_and_the_chain_asked_for(robot):
-    same, chi = pipeline.robot_or_model("demo6")
+    same, chi = load_robot_or_model(RobotSource("demo6"))
     assert np.array_equal(chi, standard_vector(robot)) and np.array_equal(same.gravity, robot.gravity)
-    turned, chi = pipeline.robot_or_model("demo6", gravity=(9.81, 0.0, 0.0))
+    turned, chi = load_robot_or_model(RobotSource("demo6", gravity=(9.81, 0.0, 0.0)))
     assert not np.array_equal(turned.gravity, robot.gravity) and np.array_equal(chi, standard_vector(turned))
     urdf, hold = Path(__file__).parents[1] / "config/robots/demo6.urdf", {robot.active_names[-1]: 0.5}
-    held, chi = pipeline.robot_or_model(urdf, hold=hold)
+    held, chi = load_robot_or_model(RobotSource(str(urdf), hold=hold))
     expected = load_robot(urdf, hold=hold)
     assert held.active_names == robot.active_names[:-1] and np.array_equal(chi, standard_vector(expected))
 

@@ -17,8 +17,8 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.recording.read import load_samples
+from ros2_dynid.usecases.robot_source import RobotSource, load_robot_or_model
 
-pytest.importorskip("clarabel")
 OPTIONS = IdentifyOptions(
     essential=True, standard=True, consistent=True, friction="viscous+coulomb", prior="none", checks=False
 )
@@ -47,9 +47,9 @@ def test_a_model_gives_the_parameters_asked_for_and_keeps_its_gravity(robot, hal
         "consistent": standard_vector(robot, model.consistent),
     }  # fmt: skip
     for use, expected in chi.items():
-        found, values = pipeline.robot_or_model(tmp_path, use=use, gravity=robot.gravity)
+        found, values = load_robot_or_model(RobotSource(str(tmp_path), gravity=tuple(robot.gravity)), use)
         np.testing.assert_array_equal(values, expected)
         assert found.active_names == robot.active_names
     for k in range(3):
         with pytest.raises(InputError, match=r"identified with gravity \[.*\]; base parameters hold for one mounting"):
-            pipeline.robot_or_model(tmp_path, gravity=robot.gravity + 0.1 * np.eye(3)[k])
+            load_robot_or_model(RobotSource(str(tmp_path), gravity=tuple(robot.gravity + 0.1 * np.eye(3)[k])))

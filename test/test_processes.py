@@ -20,7 +20,6 @@ from ended import has_ended
 from ros2_dynid import job_process, processes
 from ros2_dynid.errors import InputError
 from ros2_dynid.processes import ProcessError, Processes, ignored_interrupts, own_domain, short_interrupts
-from ros2_dynid.progress import Cancelled, Reporter
 
 LIGHT = [sys.executable, "-S", "-E", "-c"]
 TOP = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); "
@@ -303,21 +302,3 @@ def test_a_request_that_is_none_is_answered_too(job):
 
 def test_a_job_that_nobody_waits_for_ends(job):
     assert job({"use_case": "odd", "request": {}}, lambda plain, progress: {}, told=False)[0] == 1
-
-
-# --- progress and names that come late
-
-
-def test_progress_is_passed_on_within_its_bounds_until_somebody_cancels():
-    seen, stop = [], []
-    tell = Reporter(lambda *one: seen.append(one), lambda: bool(stop))
-    for fraction in (-0.5, 0.0, 0.25, 1.0, 1.5):
-        tell("x", fraction)
-    assert seen == [("x", 0.0), ("x", 0.0), ("x", 0.25), ("x", 1.0), ("x", 1.0)]
-    stop.append(1)
-    with pytest.raises(Cancelled, match="cancelled; nothing was written"):
-        tell("y", 0.5)
-    assert len(seen) == 5
-    Reporter()("x", 0.5)
-    with pytest.raises(Cancelled):
-        Reporter(None, lambda: True)("x", 0.5)

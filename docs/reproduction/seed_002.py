@@ -38,7 +38,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Coupling, Robot
 from ros2_dynid.pipeline import identify
-from ros2_dynid.progress import Reporter
+from ros2_dynid.progress import ignore_progress
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -243,7 +243,7 @@ def near_print(robot: Robot, samples: Samples) -> Search:
     Rotors and friction of the reference are those of a first identification, as in the paper (section V.B). The
     printed inertias are taken as they are: they lack masses, so that they cannot be made consistent.
     """
-    problem = build_problem(robot, [samples], PAPERS, Reporter(None, None))
+    problem = build_problem(robot, [samples], PAPERS, ignore_progress)
     base, information = problem.base, problem.information
     full = build_estimator(Method.WLS, problem)(None)
     kept = essential(information, full).kept

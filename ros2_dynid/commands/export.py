@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold, robot_from_args
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold, robot_from_args, robot_source
 from ros2_dynid.commands.shared.command import items
 from ros2_dynid.commands.shared.terminal import Column, print_table
 from ros2_dynid.errors import InputError
@@ -144,28 +144,13 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
 
 def _read(args: argparse.Namespace) -> tuple[Robot, IdentifiedModel | None]:
     from ros2_dynid.identification.model_file import is_model_file, load_model
+    from ros2_dynid.usecases.robot_source import refuse_other_robot
 
     if is_model_file(args.robot):
         model = load_model(args.robot)
-        _refuse_another_robot(args, model)
+        refuse_other_robot(robot_source(args), model.robot, chain=not args.urdf)
         return model.robot, model
     return robot_from_args(args), None
-
-
-def _refuse_another_robot(args: argparse.Namespace, model: IdentifiedModel) -> None:
-    """Refuse a gravity or a sub-chain that is not the model's; with --urdf, the sub-chain is that of the URDF."""
-    import numpy as np
-
-    gravity = model.robot.gravity
-    if args.gravity is not None and not (len(args.gravity) == 3 and np.allclose(args.gravity, gravity)):
-        what = f"the model was identified with gravity {gravity.tolist()}"
-        raise InputError(what, "base parameters hold for one mounting: identify again", args.robot)
-    given = {"--hold": args.hold, "--base-link": args.base_link, "--tip-link": args.tip_link}
-    others = [flag for flag, value in given.items() if value and not args.urdf]
-    others += ["--joint-limits"] if args.joint_limits else []
-    if others:
-        hint = "leave it out, or identify with it"
-        raise InputError(f"{others[0]} is given, and the model has its own joints", hint, args.robot)
 
 
 def _parameters(

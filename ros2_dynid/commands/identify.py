@@ -86,7 +86,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--consistent",
         action="store_true",
-        help="serve physically consistent parameters, even where the base parameters would do (needs clarabel)",
+        help="serve physically consistent parameters, even where the base parameters would do",
     )
     parser.add_argument(
         "--friction",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, robot_source
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,18 +81,10 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
     from ros2_dynid.atomic import write_text
     from ros2_dynid.codegen.backend import fast_inverse_dynamics
     from ros2_dynid.dynamics.friction import frictionless
-    from ros2_dynid.pipeline import robot_or_model
     from ros2_dynid.recording.read import load_samples
+    from ros2_dynid.usecases.robot_source import load_robot_or_model
 
-    robot, chi = robot_or_model(
-        args.robot,
-        use=args.use,
-        base_link=args.base_link,
-        tip_link=args.tip_link,
-        hold=parse_hold(args.hold),
-        joint_limits=args.joint_limits,
-        gravity=args.gravity,
-    )
+    robot, chi = load_robot_or_model(robot_source(args), args.use)
     samples = load_samples(args.input, robot, in_order=False)
     if args.no_friction:
         robot, chi = frictionless(robot, chi)

@@ -36,7 +36,7 @@ from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, weighted, wls
 from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.progress import Reporter
+from ros2_dynid.progress import ignore_progress
 from ros2_dynid.report.build import MODEL
 
 
@@ -78,7 +78,7 @@ def reduce_robot(job: RobotJob) -> Reduced | Failed:
         return recordings
     _build_dynamics(job.robot)
     try:
-        problem = pipeline.pose_problem(job.robot, recordings, job.options, Reporter(None, None))
+        problem = pipeline.pose_problem(job.robot, recordings, job.options, ignore_progress)
         plain = problem.plain()
         estimate = wls(plain.information, plain.prior)
     except DynidError as error:
@@ -132,7 +132,7 @@ def _identify(job: RobotJob, recordings: Sequence[StoredRecording], problem: Pro
     """Return the robot's model, or why there is none, beside the comparison of its recordings."""
     validate = [StoredRecording(source) for source in job.validation]
     try:
-        found = pipeline.identify_problem(problem, job.options, validate, Reporter(None, None), job.command)
+        found = pipeline.identify_problem(problem, job.options, validate, ignore_progress, job.command)
     except DynidError as error:
         return _without_model(job, replace(result, level="bad", problem=str(error)))
     outcome = replace(found.outcome, model=f"{job.folder}/{MODEL}")

@@ -32,7 +32,7 @@ from ros2_dynid.fleet.store import FORMAT, Store, sweep
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
 from ros2_dynid.fleet.workers import Done, Task, Workers, workers
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.report.build import MODEL, PAGE
 from ros2_dynid.version import __version__
 
@@ -83,11 +83,10 @@ def run_fleet(
     count: int | None = None,
     command: str = "",
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> FleetRun:
     """Run over a fleet. say: gets lines for the user, such as the address of the dashboard."""
-    report, began = Reporter(progress, cancelled), time.monotonic()
+    report, began = progress or ignore_progress, time.monotonic()
     if scheduler is None and count != 0:
         begin_to_start()
     members = load_fleet(file)

@@ -11,7 +11,6 @@ cross-validation do not see the data they are tested on.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -19,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.errors import InputError, MissingPackageError, Option, ProgrammeError, Text
+from ros2_dynid.errors import InputError, Option, ProgrammeError, Text
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
@@ -158,13 +157,8 @@ def choose_prior(problem: Problem, options: IdentifyOptions) -> PriorChoice | No
     return PriorChoice(prior, options.prior == "urdf", _consistent_values(problem))
 
 
-def _consistent_values(problem: Problem) -> ServedValues | None:
-    """Return what makes the values to serve of an estimate: consistent ones with a prior, or where it is of no robot.
-
-    None without the package of the semidefinite programme.
-    """
-    if importlib.util.find_spec("clarabel") is None:
-        return None
+def _consistent_values(problem: Problem) -> ServedValues:
+    """Return what makes the values to serve: consistent ones with a prior, or where the estimate is of no robot."""
 
     def served(part: Information, estimate: Estimate, prior_fit: PriorFit | None) -> Array:
         if prior_fit is None and has_positive_inertia(problem.robot, problem.base, estimate.base):
@@ -307,10 +301,10 @@ def has_positive_inertia(robot: Robot, base: BaseParameters, value: Array) -> bo
 def _find_physical(problem: Problem, candidates: Candidates, options: IdentifyOptions) -> PhysicalParameters:
     """Return the standard and consistent parameters asked for; the latter too where the estimate is not to be served.
 
-    Without the package of the semidefinite programme, or its solution, it is served anyway.
+    Without a solution of the semidefinite programme it is served anyway.
     """
     if (not candidates.positive or candidates.consistent_prior) and not options.consistent:
-        with contextlib.suppress(MissingPackageError, ProgrammeError):
+        with contextlib.suppress(ProgrammeError):
             return find_physical_parameters(problem, candidates, replace(options, consistent=True))
     return find_physical_parameters(problem, candidates, options)
 

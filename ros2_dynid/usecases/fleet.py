@@ -52,7 +52,6 @@ class FleetOutcome:
 def fleet(
     request: FleetRequest,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> FleetOutcome:
     """Run over a fleet; `say` gets lines for the user, such as the address of the dashboard."""
@@ -63,7 +62,6 @@ def fleet(
         count=request.workers,
         command=request.command,
         progress=progress,
-        cancelled=cancelled,
         say=say,
     )
     summary, work = found.fleet, found.work

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,9 +45,7 @@ class GainsOutcome:
     mass: float
 
 
-def gains(
-    request: GainsRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> GainsOutcome:
+def gains(request: GainsRequest, progress: Progress | None = None) -> GainsOutcome:
     """Identify the drive gains of all joints."""
     robot = request.robot.load()
     found = identify_gains(
@@ -58,7 +56,6 @@ def gains(
         load=np.array(request.load) if request.load else None,
         options=request.options,
         progress=progress,
-        cancelled=cancelled,
     )
     names = robot.active_names
     from_mass = dict(zip(names, found.from_mass, strict=True))

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,10 +52,8 @@ class IdentifyRequest:
     preview: str | None = None
 
 
-def identify(
-    request: IdentifyRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> IdentifyOutcome:
-    """Identify the robot; `progress` gets stage and fraction, and `cancelled` says whether to stop."""
+def identify(request: IdentifyRequest, progress: Progress | None = None) -> IdentifyOutcome:
+    """Identify the robot; `progress` gets stage and fraction, and may raise to stop."""
     page = None if request.preview is None else read_bytes(Path(request.preview), MAX_PREVIEW_BYTES)
     found = pipeline.identify(
         request.robot.load(),
@@ -67,7 +64,6 @@ def identify(
         overwrite=request.overwrite,
         command=request.command,
         progress=progress,
-        cancelled=cancelled,
     )
     if page is not None and request.output is not None:
         write_bytes(Path(request.output) / PREVIEW, page)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,11 +82,9 @@ class PayloadsOutcome:
     loads: Mapping[str, PayloadOutcome]
 
 
-def payloads(
-    request: PayloadRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> PayloadsOutcome:
+def payloads(request: PayloadRequest, progress: Progress | None = None) -> PayloadsOutcome:
     """Identify several loads on the robot's last link, whose recordings are named NAME=PATH."""
-    found, names = _found(request, progress, cancelled)
+    found, names = _found(request, progress)
     return PayloadsOutcome({name: _outcome(one, names) for name, one in found.items()})
 
 
@@ -107,13 +105,11 @@ def _by_name(loaded: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return named
 
 
-def payload(
-    request: PayloadRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> PayloadOutcome:
+def payload(request: PayloadRequest, progress: Progress | None = None) -> PayloadOutcome:
     """Identify the load on the robot's last link."""
     if has_names(request.loaded):
         raise InputError("several loads are named", "ask for them one by one")
-    found, names = _found(request, progress, cancelled)
+    found, names = _found(request, progress)
     return _outcome(found[""], names)
 
 
@@ -136,9 +132,7 @@ def _outcome(found: Payload, names: tuple[str, ...]) -> PayloadOutcome:
     )
 
 
-def _found(
-    request: PayloadRequest, progress: Progress | None, cancelled: Callable[[], bool] | None
-) -> tuple[dict[str, Payload], tuple[str, ...]]:
+def _found(request: PayloadRequest, progress: Progress | None) -> tuple[dict[str, Payload], tuple[str, ...]]:
     """Return the loads by name, "" if there is only one, and the names of the joints."""
     loaded = _by_name(request.loaded)
     if request.robot.path and is_model_file(request.robot.path):
@@ -153,7 +147,6 @@ def _found(
                 free=request.free,
                 options=request.options,
                 progress=progress,
-                cancelled=cancelled,
             )
             for name, recordings in loaded.items()
         }
@@ -169,7 +162,6 @@ def _found(
         free=request.free,
         options=request.options,
         progress=progress,
-        cancelled=cancelled,
     )
     return found, robot.active_names
 

@@ -8,7 +8,7 @@ import contextlib
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -35,7 +35,7 @@ from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehear
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.usecases.robot_source import RobotSource
 
 EXACT_RATE_HZ = 20.0
@@ -168,11 +168,9 @@ class PlanOutcome:
     notes: tuple[str, ...] = ()
 
 
-def plan(
-    request: PlanRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> PlanOutcome:
+def plan(request: PlanRequest, progress: Progress | None = None) -> PlanOutcome:
     """Plan the trajectory and write it."""
-    began, report = time.perf_counter(), Reporter(progress, cancelled)
+    began, report = time.perf_counter(), progress or ignore_progress
     _check(request)
     robot, shapes = robot_and_shapes(request.robot, request.surroundings, start=request.start)
     if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS, PlanMethod.FRICTION):

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where a robot comes from: a file or the text of a URDF, and the sub-chain of it."""
+"""Where a robot comes from: a file or the text of a URDF, and the sub-chain of it; or an identified model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ros2_dynid.errors import InputError
+import numpy as np
+
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.model_file import BASE, is_model_file, load_model
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
-from ros2_dynid.model.robot import Robot, check_gravity, with_gravity
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Array, Robot, check_gravity, with_gravity
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,37 @@ class RobotSource:
             self.urdf, base_link=self.base_link, tip_link=self.tip_link, hold=dict(self.hold)
         )
         return robot if self.joint_limits is None else with_joint_limits(robot, self.joint_limits)
+
+
+def load_robot_or_model(source: RobotSource, use: str = "served") -> tuple[Robot, Array]:
+    """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
+
+    use: of a model, the set that it serves, its "base" values, or the "standard" or "consistent" parameters if it has
+    them.
+    """
+    if not is_model_file(source.path):
+        robot = source.load()
+        return robot, standard_vector(robot)
+    model = load_model(source.path)
+    refuse_other_robot(source, model.robot)
+    if use == "served":
+        return model.robot, model.chi
+    if use == BASE:
+        return model.robot, model.chi_of(model.value)
+    values = model.standard if use == "standard" else model.consistent
+    if values is None:
+        what, hint = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
+        raise InputError(what, hint, source.path)
+    return model.robot, standard_vector(model.robot, values)
+
+
+def refuse_other_robot(source: RobotSource, robot: Robot, *, chain: bool = True) -> None:
+    """Refuse options that ask for another mounting, chain or limits than a model's robot has; chain: compared too."""
+    if source.gravity is not None and not np.allclose(source.gravity, robot.gravity):
+        what = f"the model was identified with gravity {robot.gravity.tolist()}"
+        raise InputError(what, "base parameters hold for one mounting: identify again", source.path)
+    given = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link} if chain else {}
+    for name, value in {**given, "joint_limits": source.joint_limits}.items():
+        if value:
+            what = Text(Option(name), " is given, and the model has its own joints")
+            raise InputError(what, "leave it out, or identify with it", source.path)

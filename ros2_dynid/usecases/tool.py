@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ros2_dynid.errors import InputError
@@ -12,7 +11,7 @@ from ros2_dynid.identification.loads.tool_fit import Tool, identify_tool
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.recording.read import read_samples
 from ros2_dynid.recording.wrench import read_wrenches
 from ros2_dynid.usecases.payload import HalfWidths, Matrix, Three, matrix, three
@@ -71,11 +70,9 @@ class ToolOutcome:
     notes: tuple[str, ...] = ()
 
 
-def tool(
-    request: ToolRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
-) -> ToolOutcome:
+def tool(request: ToolRequest, progress: Progress | None = None) -> ToolOutcome:
     """Identify the tool beyond the sensor."""
-    report = Reporter(progress, cancelled)
+    report = progress or ignore_progress
     robot, options = request.robot.load(), request.options
     link = _sensor_link(robot, request.link)
     report("reading", 0.0)

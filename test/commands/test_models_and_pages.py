@@ -378,11 +378,11 @@ def test_torques_are_of_the_robot_and_the_rows_asked_for(monkeypatch, tmp_path, 
     np.testing.assert_allclose(found, np.column_stack(([0.5, 0.25, 0.25], tau)), atol=1e-9)
     assert (tmp_path / "t.csv").read_text().endswith("\n"), "another line may follow"
     flags = "--base-link a --tip-link b --hold c=1 --joint-limits l.yaml --gravity 1,2,3 --use standard"
-    args, options = asked(monkeypatch, "ros2_dynid.pipeline.robot_or_model", *line, *flags.split())
-    assert args == ("demo3",) and options == {
-        "use": "standard", "base_link": "a", "tip_link": "b", "hold": {"c": 1.0}, "joint_limits": "l.yaml",
-        "gravity": (1.0, 2.0, 3.0),
-    }  # fmt: skip
+    args, _ = asked(monkeypatch, "ros2_dynid.usecases.robot_source.load_robot_or_model", *line, *flags.split())
+    source = RobotSource(
+        "demo3", base_link="a", tip_link="b", hold={"c": 1.0}, joint_limits="l.yaml", gravity=(1.0, 2.0, 3.0)
+    )
+    assert args == (source, "standard")
 
 
 def test_convert_takes_the_robots_joints_in_its_order_and_units_and_names_the_topic(tmp_path, capsys, robot):

@@ -80,7 +80,6 @@ def test_closest_body_exists_and_stays_where_it_does():
     true = np.array(LOAD)
     covariance = np.diag((0.1 * np.abs(true) + 1e-4) ** 2)
     assert np.array_equal(closest_body(true, covariance), true)
-    pytest.importorskip("clarabel")
     wrong = true.copy()
     wrong[0] -= 0.03  # XX below what the centre of mass alone asks for
     found = closest_body(wrong, covariance)

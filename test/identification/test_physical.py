@@ -36,7 +36,7 @@ from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import identify
-from ros2_dynid.progress import Reporter
+from ros2_dynid.progress import ignore_progress
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
 
@@ -79,7 +79,7 @@ def test_elimination_stops_before_held_out_torques_suffer():
     robot = load_robot(DATA / "kr300" / "robot.yaml")
     options = IdentifyOptions(essential=True)
     recordings = [DATA / "kr300" / f"{part}.npz" for part in "ab"]
-    problem = build_problem(robot, recordings, options, Reporter(None, None))
+    problem = build_problem(robot, recordings, options, ignore_progress)
     full = wls(problem.information)
     alone, stopped = (essential(problem.information, full, folds=folds) for folds in (0, 5))
     assert len(stopped.kept) > len(alone.kept)
@@ -180,7 +180,6 @@ def test_made_consistent_changes_only_what_is_not(case):
 
 
 def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
-    pytest.importorskip("clarabel")
     robot, chi, base, _, information = case
     full = wls(information)
     T = weighted_triangle(information, 1.0 / full.sigma)
@@ -239,7 +238,6 @@ def test_gains_from_a_known_mass(case):
 
 def test_a_body_that_exists_costs_no_fit(case):
     """The truth can exist, so that parameters which can fit as well as any: a priori values draw nothing."""
-    pytest.importorskip("clarabel")
     robot, chi, base, _, information = case
     found = wls(information)
     T = weighted_triangle(information, 1.0 / found.sigma)

@@ -131,7 +131,6 @@ def test_a_motion_that_repeats_is_kept_by_phase_unless_rows_are_left_out():
 
 @pytest.mark.parametrize("method", [Method.WLS, Method.IRLS])
 def test_bodies_are_closest_to_the_estimate_of_any_method(method):
-    pytest.importorskip("clarabel")
     information = build_information(ROBOT, BASE, exact(), delay=False)
     problem = Problem(ROBOT, BASE, exact(), information, np.zeros(len(BASE)))
     found = replace(wls(information), method=method)

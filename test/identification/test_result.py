@@ -47,7 +47,6 @@ from ros2_dynid.recording.read import load_samples
 from ros2_dynid.sim.truth import true_parameters
 from ros2_dynid.version import __version__
 
-pytest.importorskip("clarabel")
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 SETS = ["base", "essential", "consistent"]

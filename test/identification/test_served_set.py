@@ -15,7 +15,7 @@ import yaml
 from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.identification.candidates import impose_consistency
 from ros2_dynid.identification.choice import select_served_set
 from ros2_dynid.identification.estimators.estimator import build_estimator
@@ -25,10 +25,10 @@ from ros2_dynid.identification.physical.consistency import fully_consistent_link
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.verdict import remark_on_essential, remark_on_impossible
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.pipeline import identify, robot_or_model
-from ros2_dynid.progress import Reporter
+from ros2_dynid.pipeline import identify
+from ros2_dynid.progress import ignore_progress
+from ros2_dynid.usecases.robot_source import RobotSource, load_robot_or_model
 
-pytest.importorskip("clarabel")
 MOTION = np.random.default_rng(0).uniform(-1, 1, (3, 20, 6))
 
 
@@ -63,7 +63,7 @@ def test_every_consumer_has_the_torques_of_the_consistent_set(short, tmp_path, c
     assert np.allclose(expected, direct, atol=1e-9 * np.abs(direct).max())
     assert not np.allclose(expected, replace(model, serve="base").torque(*MOTION), rtol=1e-3)
     for use, chi in (("served", imposed), ("base", model.chi_of(model.value))):
-        assert np.array_equal(robot_or_model(short[1], use=use)[1], chi)
+        assert np.array_equal(load_robot_or_model(RobotSource(str(short[1])), use)[1], chi)
     args = ["export", str(short[1]), "--to", "numpy", "--effort", "1", "-o", str(tmp_path / "code"), "--json"]
     assert main(args) == 0
     exported = json.loads(capsys.readouterr().out)["parameters"]
@@ -88,16 +88,14 @@ def test_bodies_that_can_exist_are_served_where_the_best_fit_has_none(monkeypatc
     assert ordinary.model.serve == "base" and list(ordinary.outcome.sets) == ["base"]
     assert not any("inertia matrix" in str(remark.text) for remark in ordinary.outcome.verdict)
     monkeypatch.setitem(sys.modules, "clarabel", None)
-    without = identify(robot, [cut_and_noisy()], options=options)
-    assert without.model.serve == "base"
-    (said,) = (remark for remark in without.outcome.verdict if "inertia matrix" in str(remark.text))
-    assert said.level == "warning"
+    with pytest.raises(MissingPackageError, match="clarabel"):
+        identify(robot, [cut_and_noisy()], options=options)
 
 
 def test_an_estimate_that_bodies_can_have_stays_whatever_least_squares_says():
     """Instrumental variables are not undone by the rows that they do not trust."""
     robot, chi = simulated_truth()
-    problem = build_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="viscous+coulomb"), Reporter())
+    problem = build_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="viscous+coulomb"), ignore_progress)
     found = build_estimator(Method.WLS, problem)(None)
     truth = found.with_base(problem.base.values(robot, chi))
     kept = impose_consistency(problem, problem.information, replace(truth, method=Method.IV))

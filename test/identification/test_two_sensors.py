@@ -103,7 +103,6 @@ def test_the_torque_at_the_link_is_served_if_that_is_wanted():
 
 
 def test_consistent_parameters_use_both():
-    pytest.importorskip("clarabel")
     robot, chi = plant()
     found = identify(robot, [recorded(1)], options=replace(OPTIONS, consistent=True, cross_validate=0))
     assert found.model.serve == "consistent"

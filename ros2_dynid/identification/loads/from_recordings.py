@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ros2_dynid.blas import small_matrices
@@ -25,7 +25,7 @@ from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.progress import Progress, ignore_progress
 
 
 @small_matrices
@@ -38,16 +38,13 @@ def identify_payload(
     free: bool = False,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> Payload:
     """Identify a load on the robot's last link from recordings without and with it.
 
     The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame); its
     ten parameters are those of a body that exists unless `free`.
     """
-    loads = identify_payloads(
-        robot, empty, {"": loaded}, link=link, free=free, options=options, progress=progress, cancelled=cancelled
-    )
+    loads = identify_payloads(robot, empty, {"": loaded}, link=link, free=free, options=options, progress=progress)
     return loads[""]
 
 
@@ -61,10 +58,9 @@ def identify_payloads(
     free: bool = False,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> dict[str, Payload]:
     """Identify several loads by name, each from recordings of its own, in one fit; else as identify_payload."""
-    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    options, report = options or IdentifyOptions(), progress or ignore_progress
     robot = _declare_sensors(robot, options)
     without = build_problem(robot, empty, options, report)
     plain = replace(options, friction=PLAIN)
@@ -89,10 +85,9 @@ def identify_payload_on_model(
     free: bool = False,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> Payload:
     """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
-    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    options, report = options or IdentifyOptions(), progress or ignore_progress
     if options.sensor not in SENSORS:
         raise InputError("sensors are declared beside a model", "the model has its own: leave them out")
     problem = build_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
@@ -113,13 +108,12 @@ def identify_gains(
     load: Array | None = None,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
 ) -> Gains:
     """Identify the drive gains from recordings without and with a load of known mass [kg].
 
     load: its ten parameters in the last joint's frame, shape (10,), if known: then all joints are fitted at once.
     """
-    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    options, report = options or IdentifyOptions(), progress or ignore_progress
     plain, robot = replace(options, friction=PLAIN), _declare_sensors(robot, options)
     without, with_load = (build_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -142,13 +143,9 @@ def impose(
     Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says
     of its other columns (delay, friction terms), plus a trace of the distance to `reference`, under P_j >= FLOOR for
     every link and rotor inertia and friction not negative. friction: rows g, shape (m, size), with g . value >= 0 where
-    friction brakes (friction/dissipation.py).
+    friction brakes (regression.dissipative_fit).
     """
-    try:
-        import clarabel
-        from scipy.sparse import csc_matrix  # here, since it takes a while to import
-    except ModuleNotFoundError:
-        raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
+    clarabel, csc_matrix = _import_solver()
     M, S = full_map(robot, base), scales(robot, reference)
     names = standard_names(robot)
     # Fit in units of its own optimum: chi = reference + S x
@@ -213,11 +210,7 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     """
     if np.linalg.eigvalsh(pseudo_inertia(parameters))[0] > 0.0:
         return parameters
-    try:
-        import clarabel
-        from scipy.sparse import csc_matrix  # here, since it takes a while to import
-    except ModuleNotFoundError:
-        raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
+    clarabel, csc_matrix = _import_solver()
     mass = max(abs(float(parameters[9])), 1e-3)
     length = np.sqrt(max(float(np.trace(link_inertia(np.abs(parameters)))) / 2.0 / mass, 1e-4))
     S = np.array([mass * length**2] * 6 + [mass * length] * 3 + [mass])
@@ -266,3 +259,13 @@ def _link_units(robot: Robot, reference: Array) -> list[tuple[float, float]]:
         length = np.sqrt(max(float(np.trace(link_inertia(parameters))) / 2.0 / mass, 1e-4))
         units.append((mass, float(length)))
     return units
+
+
+def _import_solver() -> tuple[Any, Any]:
+    """Return the solver of semidefinite programmes and its matrix type, which take a while to import."""
+    try:
+        import clarabel
+        from scipy.sparse import csc_matrix
+    except ModuleNotFoundError:
+        raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
+    return clarabel, csc_matrix

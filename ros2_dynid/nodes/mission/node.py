@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from std_srvs.srv import Trigger
@@ -119,10 +118,7 @@ class Mission:
                 stages.append(message.feedback.stage)
 
         say("identifying the base parameters")
-        consistent = find_spec("clarabel") is not None
-        if not consistent:
-            say("without clarabel the base parameters are served, which may be of bodies that cannot exist")
-        goal = Identify.Goal(bags=bags, validation_bags=validation, consistent=consistent)
+        goal = Identify.Goal(bags=bags, validation_bags=validation, consistent=True)
         found = self._client.act(Identify, "identification/identify", goal, feedback)
         return found.model_path, tuple(stages), found.parameters
 

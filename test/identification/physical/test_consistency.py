@@ -46,7 +46,6 @@ from ros2_dynid.model.parameters import link_slice, standard_names, standard_vec
 from ros2_dynid.model.robot import Coupling
 from ros2_dynid.sim.truth import true_parameters
 
-clarabel = pytest.importorskip("clarabel")
 ROBOT = load_robot("demo3")
 BASE = base_parameters(ROBOT)
 NAMES = standard_names(ROBOT)

@@ -86,7 +86,6 @@ def test_standard_parameters_have_the_torques_of_the_base_ones(distance):
 
 
 def test_consistent_parameters_with_their_errors():
-    pytest.importorskip("clarabel")
     problem, found = fitted()
     whole = find_physical_parameters(problem, candidates_of(found), IdentifyOptions(consistent=True))
     chi = np.array([whole.consistent[name] for name in standard_names(ROBOT)])

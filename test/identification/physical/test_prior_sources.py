@@ -321,7 +321,6 @@ def test_links_that_cannot_be_are_lifted_and_others_stay():
 
 
 def test_the_closest_body_in_units_of_the_covariance():
-    pytest.importorskip("clarabel")
     body = links_of(ROBOT, true_parameters(ROBOT, 1))[2].copy()
     assert consistency.closest_body(body, np.eye(10)) is body
     impossible = body.copy()
@@ -361,7 +360,6 @@ def test_the_smallest_inertia_over_positions_within_the_limits(limited):
 
 
 def test_imposed_parameters_fit_best_among_those_of_bodies():
-    pytest.importorskip("clarabel")
     problem = problem_of(noise=3.0)
     information = problem.information
     found = wls(information)

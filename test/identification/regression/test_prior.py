@@ -91,7 +91,6 @@ def test_a_short_recording_predicts_better_with_the_description_and_says_so(shor
 
 
 def test_with_a_prior_bodies_are_served(short):
-    pytest.importorskip("clarabel")
     robot, _ = simulated_truth()
     found = identify(robot, [short[0]], options=replace(PLAIN, prior="auto"))
     assert found.outcome.prior is not None and found.outcome.prior.weight > 0.0
@@ -165,7 +164,6 @@ def test_a_sister_robot_gives_its_values_and_their_covariance(short, tmp_path):
 
 
 def test_consistent_parameters_are_drawn_too(problem):
-    pytest.importorskip("clarabel")
     found, prior = build_estimator(Method.WLS, problem)(None), described_prior(problem)
     distances = []
     for weight in (0.0, 10.0, 1e4):
