@@ -90,12 +90,12 @@ class DualSymbols:
 
 
 def column_slopes(
-    kind: FrictionKind, shape: float, v: Array, sign: Array, turn: Array, carried: Array
+    kind: FrictionKind, shape: float, v: Array, sign: Array, turn: Array, gear_torque: Array
 ) -> tuple[Array, Array, Array]:
-    """Return a column and its derivatives by v and by the carried torque, each as v; turn: d sign / d v."""
-    zero, load = np.zeros_like(v), np.abs(carried)
+    """Return a column and its derivatives by v and by the gear torque, each as v; turn: d sign / d v."""
+    zero, load = np.zeros_like(v), np.abs(gear_torque)
     moving = DualSymbols(Dual(v, zero + 1.0), Dual(sign, turn), Dual(load, zero), Dual(zero, zero), shape)
-    loading = DualSymbols(Dual(v, zero), Dual(sign, zero), Dual(load, np.sign(carried)), Dual(zero, zero), shape)
+    loading = DualSymbols(Dual(v, zero), Dual(sign, zero), Dual(load, np.sign(gear_torque)), Dual(zero, zero), shape)
     by_speed: Any = kind.column(moving)
     by_load: Any = kind.column(loading)
     return by_speed.value, by_speed.slope, by_load.slope
@@ -111,7 +111,7 @@ def shape_slope(kind: FrictionKind, symbols: Symbols) -> tuple[Array, Array]:
 
 
 LOCKED = 0.95
-"""Largest share of the carried torque that friction takes: at 1 the gear would lock."""
+"""Largest share of the gear torque that friction takes: at 1 the gear would lock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,22 +141,24 @@ class ArraySymbols:
         return np.asarray(np.abs(x) ** exponent)
 
 
-def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None) -> Array:
-    """Return the factor of a term's coefficient, for v, sign(v) and the carried torque of its joint, any one shape.
+def term_column(
+    term: FrictionTerm, v: Array, sign: Array, gear_torque: Array, temperature: Array | None = None
+) -> Array:
+    """Return the factor of a term's coefficient, for v, sign(v) and the gear torque of its joint, any one shape.
 
     temperature: of the drive [deg C], in that shape; None or NaN: not known, and taken as the term's reference.
     """
-    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
+    symbols = ArraySymbols(v, sign, np.abs(gear_torque), _warmth(term, v, temperature), term.shape)
     if term.of_shape:
         return shape_slope(term.kind, symbols)[1]
     return np.asarray(term.kind.column(symbols))
 
 
 def column_and_shape(
-    term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None
+    term: FrictionTerm, v: Array, sign: Array, gear_torque: Array, temperature: Array | None = None
 ) -> tuple[Array, Array]:
     """Return the columns of a term and of its shape at once; arguments as in term_column."""
-    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
+    symbols = ArraySymbols(v, sign, np.abs(gear_torque), _warmth(term, v, temperature), term.shape)
     return shape_slope(term.kind, symbols)
 
 
@@ -173,14 +175,14 @@ def _warmth(term: FrictionTerm, v: Array, temperature: Array | None) -> Array:
     return np.where(np.isfinite(temperature), temperature - term.reference, 0.0)
 
 
-def terms_torque(robot: Robot, dq: Array, sign: Array, carried: Array, temperature: Array | None = None) -> Array:
-    """Return the torque of the robot's friction terms, shape (..., n_active), as dq, sign and carried have it.
+def terms_torque(robot: Robot, dq: Array, sign: Array, gear_torque: Array, temperature: Array | None = None) -> Array:
+    """Return the torque of the robot's friction terms, shape (..., n_active), as dq, sign and gear_torque have it.
 
     temperature: of the drives [deg C], in that shape; None or NaN: not known.
     """
-    tau = np.zeros_like(carried)
+    tau = np.zeros_like(gear_torque)
     for column, term in active_terms(robot, robot.friction):
-        v, s, load = (x[..., column] for x in (dq, sign, carried))
+        v, s, load = (x[..., column] for x in (dq, sign, gear_torque))
         warmth = None if temperature is None else temperature[..., column]
         tau[..., column] += term.coefficient * term_column(term, v, s, load, warmth)
     return tau

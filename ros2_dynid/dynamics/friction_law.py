@@ -97,11 +97,11 @@ def nearest_plain(robot: Robot, chi: Array, speed: Array, load: Array) -> Array:
         j = robot.active[k] - 1
         half = np.linspace(SLOWEST, 1.0, 40) * speed[k]
         v = np.concatenate((-half[::-1], half))
-        sign, carried = np.sign(v), np.full_like(v, load[k])
+        sign, gear_torque = np.sign(v), np.full_like(v, load[k])
         law = chi[JOINT * j + Fv] * v + chi[JOINT * j + Fc] * sign
         for column, term in terms:
             if column == k:
-                law = law + term.coefficient * term_column(term, v, sign, carried)
+                law = law + term.coefficient * term_column(term, v, sign, gear_torque)
         best: tuple[float, Array] | None = None
         for kept in ((0, 1), (0,), (1,), ()):
             A = np.column_stack((v, sign))[:, kept]

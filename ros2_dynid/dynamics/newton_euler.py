@@ -83,13 +83,13 @@ def inverse_dynamics(
     if robot.forces:
         tau += elastic_torque(robot, chi, motion)
     rotors = drive_torque(robot, without_friction(robot, chi), motion.dq, motion.ddq) if robot.friction else None
-    carried = None if rotors is None else motion.to_active(tau + rotors).T
+    gear_torque = None if rotors is None else motion.to_active(tau + rotors).T
     tau += drive_torque(robot, chi, motion.dq, motion.ddq)
     tau += friction_torque(by_joint(robot, chi), motion.dq)
     total = motion.to_active(tau).T
-    if carried is not None:
+    if gear_torque is not None:
         speed = np.asarray(dq, dtype=float)
-        total = total + terms_torque(robot, speed, np.sign(speed), carried, temperature)
+        total = total + terms_torque(robot, speed, np.sign(speed), gear_torque, temperature)
     return total
 
 

@@ -44,7 +44,7 @@ from ros2_dynid.identification.regression.prior import (
 )
 from ros2_dynid.identification.regression.two_sensors import TwoSensors
 from ros2_dynid.identification.validation.torque_errors import torque_errors
-from ros2_dynid.model.parameters import not_felt, standard_names, standard_vector
+from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress
 
@@ -286,7 +286,7 @@ def _impose_on_both(problem: Problem, second: TwoSensors, reference: Array, bloc
     both = dissipative_estimate(part, second.estimate(blocks), rows)
     triangle = weighted_triangle(part, 1.0 / both.sigma)
     imposed = impose(robot, second.base, triangle, both.value, reference, rows)
-    absent = not_felt(robot)
+    absent = unmeasured_parameters(robot)
     chi = np.where([name in absent for name in standard_names(robot)], 0.0, imposed.chi)
     return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
 

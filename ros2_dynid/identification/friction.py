@@ -111,7 +111,7 @@ def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None
     return tuple(
         term
         for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
-        for kind in (FrictionKind if robot.joints[joint - 1].felt == DRIVE else ())
+        for kind in (FrictionKind if robot.joints[joint - 1].measured_drive == DRIVE else ())
         if kind.automatic and (not kind.thermal or high - low >= WARMED)
         for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
@@ -182,14 +182,14 @@ def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list
 def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:
     if "=" not in law:
         kinds = _kinds(law, law)
-        return [(joint, kinds) for joint in robot.active if robot.joints[joint - 1].felt == DRIVE]
+        return [(joint, kinds) for joint in robot.active if robot.joints[joint - 1].measured_drive == DRIVE]
     numbers = dict(zip(robot.active_names, robot.active, strict=True))
     found: list[tuple[int, Sequence[FrictionKind]]] = []
     for part in law.split(","):
         name, _, text = part.partition("=")
         if name not in numbers:
             raise InputError(f"friction names the joint {name!r}", f"the robot has {', '.join(numbers)}")
-        if robot.joints[numbers[name] - 1].felt != DRIVE:
+        if robot.joints[numbers[name] - 1].measured_drive != DRIVE:
             hint = "leave the joint out, or declare its sensor as motor"
             raise InputError(f"friction names {name!r}, whose effort is measured at the link", hint)
         found.append((numbers[name], _kinds(text, law)))

@@ -33,7 +33,7 @@ from ros2_dynid.identification.preparation.filters import (
 )
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
-from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks
+from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
 from ros2_dynid.identification.regression.build_information import period_of
 from ros2_dynid.identification.regression.dissipative_fit import (
     RecordedRange,
@@ -100,8 +100,8 @@ class OnlineEstimator:
         self._columns = self.base.columns(robot)
         n = len(robot.active)
         self.layout = ColumnLayout(len(self.base), n_delay=1)
-        self._felt = np.ones((n, self.layout.size), dtype=bool)
-        self._felt[:, self.layout.base] = felt_by(robot, self._columns)
+        self._dependence = np.ones((n, self.layout.size), dtype=bool)
+        self._dependence[:, self.layout.base] = find_dependence(robot, self._columns)
         position = min(cutoff, HIGHEST * rate)
         self._like = _like(robot, rate, position, row_rate)
         assert self._like.cutoffs is not None
@@ -171,7 +171,7 @@ class OnlineEstimator:
         if not any(rows.keep.any() for rows in chunks):
             return 0
         n_rows = sum(len(rows.t) for rows in chunks)
-        found = gather(chunks, self._felt, n_rows, self.layout, n_blocks=1).blocks[0]
+        found = gather(chunks, self._dependence, n_rows, self.layout, n_blocks=1).blocks[0]
         self._last_row = float(chunks[-1].t[-1])
         self._add(found)
         return int(found.rows.sum())
@@ -214,7 +214,7 @@ class OnlineEstimator:
         chosen = [block for block in self.blocks if block.start >= since]
         if not chosen:
             return None
-        columns = tuple(np.flatnonzero(row) for row in self._felt)
+        columns = tuple(np.flatnonzero(row) for row in self._dependence)
         blocks = tuple(self._faded(block, chosen[-1].end) for block in chosen)
         return Information(blocks, columns, self.layout, self._phases(blocks))
 

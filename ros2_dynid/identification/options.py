@@ -12,7 +12,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.friction import AUTO, check_law
-from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, felt_parts
+from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, parse_sensor
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Reading
 
@@ -171,7 +171,7 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
-        if felt_parts(self.torque_sensor) == DRIVE:
+        if parse_sensor(self.torque_sensor) == DRIVE:
             raise InputError("the torque sensor is at the motor", "write link, or link+Fc and the like")
         if self.sensor not in SENSORS:
             check_sensors(self.sensor)

@@ -36,7 +36,7 @@ from ros2_dynid.identification.regression.build_information import (
 from ros2_dynid.identification.regression.dissipative_fit import RecordedRange, dissipation_rows
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
-from ros2_dynid.model.efforts import felt_parts
+from ros2_dynid.model.efforts import parse_sensor
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
@@ -112,14 +112,14 @@ class Problem:
     ) -> Information:
         """Return the information of all recordings from other rows, by number, in the same blocks."""
         information = self.information
-        felt = np.zeros((information.n, information.size), dtype=bool)
+        dependence = np.zeros((information.n, information.size), dtype=bool)
         for j, columns in enumerate(information.columns):
-            felt[j, columns] = True
+            dependence[j, columns] = True
         return combine(
             [
                 gather(
                     rows(k),
-                    felt,
+                    dependence,
                     row_count(p),
                     information.layout,
                     weight=weight,
@@ -150,7 +150,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
     plain = tabulate_rows(robot, prepared, base.columns(robot), delay=delay) if options.friction != PLAIN else None
     law = with_law(robot, base, prepared, information, options.friction, options.method, plain)
     layout = law.information.layout
-    sensor = felt_parts(options.torque_sensor)
+    sensor = parse_sensor(options.torque_sensor)
     return Problem(
         robot,
         base,

@@ -412,7 +412,7 @@ def _sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, Sen
     """Return which torque the effort of each joint is, as it was used and as it was found."""
     rows, sensors = {}, link_side_sensors(sides)
     for j, name in zip(robot.active, robot.active_names, strict=True):
-        used, side = sensor_name(robot.joints[j - 1].felt), sides.get(name)
+        used, side = sensor_name(robot.joints[j - 1].measured_drive), sides.get(name)
         if side is None:
             rows[name] = SensorRow(used)
             continue
@@ -432,7 +432,7 @@ def _second_sensors(problem: Problem) -> dict[str, SecondSensor]:
         drive = drive_values(two, estimate, joint)
         std = float(estimate.std[bias + k])
         rows[problem.robot.active_names[joint]] = SecondSensor(
-            sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].felt),
+            sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].measured_drive),
             fit=TorqueError(error / max(count, 1) ** 0.5, error / max(torque, 1e-300)),
             bias=float(estimate.value[bias + k]),
             bias_std=std if np.isfinite(std) else None,

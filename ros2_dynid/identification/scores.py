@@ -14,7 +14,7 @@ from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.preparation.rows import with_carried
+from ros2_dynid.identification.preparation.rows import with_gear_torque
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.estimate import Estimate
@@ -148,7 +148,7 @@ def predict_recordings(
     for name, value in values.items():
         if problem.terms:
             base = value[problem.information.layout.base]
-            prepared = tuple(with_carried(problem.robot, problem.base, base, part) for part in prepared)
+            prepared = tuple(with_gear_torque(problem.robot, problem.base, base, part) for part in prepared)
         compared[name] = compare_torques(
             problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
         )

@@ -139,11 +139,11 @@ def torque_std(
 
 def _term_rows(model: IdentifiedModel, q: Array, dq: Array, ddq: Array) -> Array:
     """Return the columns of the robot's friction terms, shape (f, n_active, N)."""
-    carried = fast_inverse_dynamics(*frictionless(model.robot, model.chi), q, dq, ddq)
+    gear_torque = fast_inverse_dynamics(*frictionless(model.robot, model.chi), q, dq, ddq)
     columns = active_terms(model.robot, law_columns(model.robot.friction))
     W = np.zeros((len(columns), *q.T.shape))
     for k, (place, term) in enumerate(columns):
-        W[k, place] = term_column(term, dq[:, place], np.sign(dq[:, place]), carried[:, place])
+        W[k, place] = term_column(term, dq[:, place], np.sign(dq[:, place]), gear_torque[:, place])
     return W
 
 

@@ -23,54 +23,56 @@ DRIVE = ("Ia", "Fv", "Fc")
 MOTOR, LINK = "motor", "link"
 
 
-def felt_parts(sensor: str) -> tuple[str, ...]:
+def parse_sensor(sensor: str) -> tuple[str, ...]:
     """Return the drive parameters, of Ia, Fv and Fc, that an effort measured there includes."""
     side, *parts = sensor.split("+")
     wrong = side not in (MOTOR, LINK) or (side == MOTOR and parts) or any(part not in DRIVE for part in parts)
     if wrong or len(set(parts)) != len(parts):
         raise InputError(f"the sensor is {sensor!r}", "write motor, link, or link+Fc and the like with Ia, Fv, Fc")
-    return DRIVE if side == MOTOR else tuple(part for part in DRIVE if part in parts)
+    return DRIVE if side == MOTOR else _in_order(parts)
 
 
-def sensor_name(felt: Iterable[str]) -> str:
+def _in_order(parts: Iterable[str]) -> tuple[str, ...]:
+    chosen = set(parts)
+    return tuple(part for part in DRIVE if part in chosen)
+
+
+def sensor_name(measured_drive: Iterable[str]) -> str:
     """Return the name of a sensor whose effort includes these drive parameters."""
-    felt = set(felt)
-    return MOTOR if felt == set(DRIVE) else "+".join((LINK, *(part for part in DRIVE if part in felt)))
+    parts = _in_order(measured_drive)
+    return MOTOR if parts == DRIVE else "+".join((LINK, *parts))
 
 
-def with_sensors(robot: Robot, felt: Mapping[str, Iterable[str]]) -> Robot:
+def with_sensors(robot: Robot, measured_drive: Mapping[str, Iterable[str]]) -> Robot:
     """Return the robot whose joint efforts, by name, include these drive parameters; the others are dropped.
 
     A priori values and friction terms that the efforts do not include are no part of the robot's torque.
     """
-    unknown = [name for name in felt if name not in robot.active_names]
+    unknown = [name for name in measured_drive if name not in robot.active_names]
     if unknown:
         raise InputError(f"sensor of the joint {unknown[0]!r}", f"the robot has {', '.join(robot.active_names)}")
-    measured = {name: set(parts) for name, parts in felt.items()}
+    measured = {name: _in_order(parts) for name, parts in measured_drive.items()}
     joints = tuple(
-        replace(joint, felt=tuple(part for part in DRIVE if part in measured[joint.name]))
-        if joint.name in measured
-        else joint
-        for joint in robot.joints
+        replace(joint, measured_drive=measured.get(joint.name, joint.measured_drive)) for joint in robot.joints
     )
-    unmeasured = {f"{part}{j}" for j, joint in enumerate(joints, start=1) for part in DRIVE if part not in joint.felt}
+    unmeasured = {f"{part}{j}" for j, one in enumerate(joints, 1) for part in DRIVE if part not in one.measured_drive}
     parameters = {name: value for name, value in robot.parameters.items() if name not in unmeasured}
-    terms = tuple(term for term in robot.friction if joints[term.joint - 1].felt == DRIVE)
+    terms = tuple(term for term in robot.friction if joints[term.joint - 1].measured_drive == DRIVE)
     return replace(robot, joints=joints, parameters=parameters, friction=terms)
 
 
 def declared_sensors(robot: Robot, text: str) -> Robot:
     """Return the robot with the sensors of a request: one for all joints, or JOINT=SENSOR,JOINT=SENSOR."""
     if "=" not in text:
-        return with_sensors(robot, dict.fromkeys(robot.active_names, felt_parts(text)))
+        return with_sensors(robot, dict.fromkeys(robot.active_names, parse_sensor(text)))
     pairs = [part.partition("=") for part in text.split(",")]
-    return with_sensors(robot, {name.strip(): felt_parts(sensor.strip()) for name, _, sensor in pairs})
+    return with_sensors(robot, {name.strip(): parse_sensor(sensor.strip()) for name, _, sensor in pairs})
 
 
 def check_sensors(text: str) -> None:
     """Refuse an unknown sensor; joint names are checked once the robot is known."""
     for part in text.split(","):
-        felt_parts(part.split("=", 1)[-1].strip())
+        parse_sensor(part.split("=", 1)[-1].strip())
 
 
 GRAMMAR = re.compile(r"nothing|(?P<gravity>gravity|arm-gravity)?((^|(?<=y)\+)friction:(?P<share>[0-9.e-]+))?")

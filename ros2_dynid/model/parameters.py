@@ -111,7 +111,7 @@ def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]
 
     Drive parameters that link-side efforts do not include are left out.
     """
-    unmeasured = not_felt(robot)
+    unmeasured = unmeasured_parameters(robot)
     names = tuple(name for name in standard_names(robot) if name not in unmeasured)
     if groups is None:
         return names
@@ -122,12 +122,12 @@ def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]
     return tuple(name for name in names if group_of(name) in selected)
 
 
-def not_felt(robot: Robot) -> frozenset[str]:
+def unmeasured_parameters(robot: Robot) -> frozenset[str]:
     """Return the drive parameters that the robot's efforts do not include: those on the motor side of a link-side
     sensor.
     """
-    pairs = ((j, part) for j, joint in enumerate(robot.joints, start=1) for part in DRIVE if part not in joint.felt)
-    return frozenset(f"{part}{j}" for j, part in pairs)
+    joints = enumerate(robot.joints, start=1)
+    return frozenset(f"{part}{j}" for j, joint in joints for part in DRIVE if part not in joint.measured_drive)
 
 
 def standard_vector(robot: Robot, values: Mapping[str, float] | None = None) -> Array:

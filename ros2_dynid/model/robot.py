@@ -42,8 +42,9 @@ class Joint:
 
     The transform from frame a(j) (`parent`) to frame j is Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta)
     Trans(z,r), with theta + q for a revolute joint (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad,
-    lengths in m. felt: drive parameters that the joint's effort includes (effort_sensors.py): all at the motor, none at
-    the link. adds: what the robot adds to a commanded effort (added_effort.py); None: not declared.
+    lengths in m. measured_drive: drive parameters, of Ia, Fv and Fc, that the joint's effort sensor includes
+    (efforts.py): all at the motor, none at the link. adds: what the robot adds to a commanded effort (efforts.py);
+    None: not declared.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Joint:
     limits: Limits = Limits()
     symbols: Mapping[str, str] = field(default_factory=dict)
     """The geometry's own symbols, for readable expressions: {"d": "D3", "r": "R3"}."""
-    felt: tuple[str, ...] = DRIVE
+    measured_drive: tuple[str, ...] = DRIVE
     adds: AddedEffort | None = None
 
 
@@ -238,17 +239,17 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
     """Refuse efforts at the link where the drives act on several joints, or where no effort is measured."""
     shared = {j for coupling in robot.coupling for j in coupling.weights}
     for j, joint in enumerate(robot.joints, start=1):
-        if joint.felt == DRIVE:
+        if joint.measured_drive == DRIVE:
             continue
-        if joint.felt != tuple(part for part in DRIVE if part in joint.felt):
+        if joint.measured_drive != tuple(part for part in DRIVE if part in joint.measured_drive):
             hint = f"name some of {', '.join(DRIVE)}, in this order"
-            raise InputError(f"joint {joint.name!r}: its effort includes {joint.felt}", hint, robot.name)
+            raise InputError(f"joint {joint.name!r}: its effort includes {joint.measured_drive}", hint, robot.name)
         if j in shared or j in passive:
             kind = "is passive" if j in passive else "has a coupled motor"
             what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"
             raise InputError(what, "leave its sensor out", robot.name)
     for term in robot.friction:
-        if robot.joints[term.joint - 1].felt != DRIVE:
+        if robot.joints[term.joint - 1].measured_drive != DRIVE:
             what = f"friction term {term.name} is of a joint whose effort is measured at the link"
             raise InputError(what, "leave the term out", robot.name)
 

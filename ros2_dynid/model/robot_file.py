@@ -20,7 +20,7 @@ from ros2_dynid.model.efforts import (
     DRIVE,
     AddedEffort,
     added_effort,
-    felt_parts,
+    parse_sensor,
     sensor_name,
     with_added_effort,
     with_sensors,
@@ -71,7 +71,7 @@ def robot_from_dict(
     parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
         robot = replace(robot, parameters=parameters, friction=_friction(robot, top, source))
-        sensed = {joint.name: joint.felt for joint in robot.joints if joint.felt != DRIVE}
+        sensed = {joint.name: joint.measured_drive for joint in robot.joints if joint.measured_drive != DRIVE}
         return with_sensors(robot, sensed) if sensed else robot
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
@@ -132,8 +132,8 @@ def _refine(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
         check_keys(entry, ("name", "limits", "symbols", "sensor"), f"joint {entry['name']!r} beside urdf", source)
         joint = joints[number - 1]
         limits = _limits(entry.get("limits", {}), joint.limits, joint.name, source)
-        symbols, felt = _symbols(entry, joint.name, source), _felt(entry, joint.name, source)
-        joints[number - 1] = replace(joint, limits=limits, symbols=symbols, felt=felt)
+        symbols, measured_drive = _symbols(entry, joint.name, source), _measured_drive(entry, joint.name, source)
+        joints[number - 1] = replace(joint, limits=limits, symbols=symbols, measured_drive=measured_drive)
     gravity = as_vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
     name = str(top.get("name", robot.name))
     return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
@@ -346,13 +346,15 @@ def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | N
             angle = snapped
         geometry[key] = angle
     limits = _limits(entry.get("limits", {}), Limits(), name, source)
-    symbols, felt = _symbols(entry, name, source), _felt(entry, name, source)
-    return Joint(name, parent, int(sigma), limits=limits, symbols=symbols, felt=felt, adds=None, **geometry)
+    symbols, measured_drive = _symbols(entry, name, source), _measured_drive(entry, name, source)
+    return Joint(
+        name, parent, int(sigma), limits=limits, symbols=symbols, measured_drive=measured_drive, adds=None, **geometry
+    )
 
 
-def _felt(entry: Mapping[object, object], name: str, source: str) -> tuple[str, ...]:
+def _measured_drive(entry: Mapping[object, object], name: str, source: str) -> tuple[str, ...]:
     try:
-        return felt_parts(str(entry.get("sensor", "motor")))
+        return parse_sensor(str(entry.get("sensor", "motor")))
     except InputError as error:
         raise InputError(f"joint {name!r}: {error.what}", error.hint, source) from None
 
@@ -507,6 +509,6 @@ def _joint_to_dict(joint: Joint) -> dict[str, Plain]:
     }
     if joint.symbols:
         data["symbols"] = dict(joint.symbols)
-    if joint.felt != DRIVE:
-        data["sensor"] = sensor_name(joint.felt)
+    if joint.measured_drive != DRIVE:
+        data["sensor"] = sensor_name(joint.measured_drive)
     return data

@@ -24,11 +24,11 @@ from ros2_dynid.model.robot import Array, Robot
 
 @dataclass(frozen=True, eq=False)
 class Accelerations:
-    """What torques do at B states: M (B, n, n), ddq, carried (B, n), and the signs of all speeds, (B, n_speeds)."""
+    """What torques do at B states: M (B, n, n), ddq, gear_torque (B, n), and the signs of all speeds, (B, n_speeds)."""
 
     M: Array
     ddq: Array
-    carried: Array
+    gear_torque: Array
     sign: Array
 
 
@@ -60,11 +60,11 @@ class ForwardDynamics:
         M, rest = self._inertia_and_rest(q, dq)
         sign = np.tanh(dq @ self._speeds.T / self._speeds_v0)
         left = tau - dq @ self.viscous.T - (self._coulomb * sign) @ self._speeds - self._offset
-        carried = left
+        gear_torque = left
         if self.robot.friction:
-            carried = carried_torque(self.robot, left, dq, np.tanh(dq / self.v0))
-        ddq = np.asarray(np.linalg.solve(M, (carried - rest)[..., None])[..., 0], dtype=float)
-        return Accelerations(M, ddq, carried, sign)
+            gear_torque = carried_torque(self.robot, left, dq, np.tanh(dq / self.v0))
+        ddq = np.asarray(np.linalg.solve(M, (gear_torque - rest)[..., None])[..., 0], dtype=float)
+        return Accelerations(M, ddq, gear_torque, sign)
 
     def damping(self, dq: Array) -> Array:
         """Return D, shape (B, n, n), such that D dq is at least the friction at the speeds dq, (B, n): its chord.

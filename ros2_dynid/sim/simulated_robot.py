@@ -150,13 +150,13 @@ class SimulatedRobot:
             dq = data.qvel[self._dofs]
             sign = np.tanh(dq / self._v0)
             remaining = motor - (self._Fv * dq + self._Fc * sign + self._off)
-            carried = (
+            gear_torque = (
                 carried_torque(self.robot, remaining, dq, sign, self.temperature) if self.robot.friction else remaining
             )
             if self.robot.forces:
                 motion = motion_of(self.robot, self.positions[None])
-                carried = carried - elastic_torque(self.robot, self._chi, motion)[:, 0]
-            data.qfrc_applied[self._dofs] = carried
+                gear_torque = gear_torque - elastic_torque(self.robot, self._chi, motion)[:, 0]
+            data.qfrc_applied[self._dofs] = gear_torque
             if self._press is not None:
                 self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)

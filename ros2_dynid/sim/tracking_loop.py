@@ -59,7 +59,7 @@ class Command:
 
 @dataclass(frozen=True, eq=False)
 class TrackedMotion:
-    """Motion and motor torque of the simulated robot at the command's times: q, dq, ddq, tau, carried (N, n).
+    """Motion and motor torque of the simulated robot at the command's times: q, dq, ddq, tau, gear_torque (N, n).
 
     sign: of all speeds, smooth at zero, (N, n_speeds); time_constant: of the loop [s]: a segment starts nearly in its
     steady motion, and so long it takes until a third of the error of that is left.
@@ -69,7 +69,7 @@ class TrackedMotion:
     dq: Array
     ddq: Array
     tau: Array
-    carried: Array
+    gear_torque: Array
     sign: Array
     time_constant: float
 
@@ -87,7 +87,7 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
     loop = _Loop(model, controller, command)
     state = loop.start(at)
     N, n = command.q.shape
-    q, dq, torque, carried = (np.full((N, n), np.nan) for _ in range(4))
+    q, dq, torque, gear_torque = (np.full((N, n), np.nan) for _ in range(4))
     sign: Array | None = None
     ends = np.minimum(starts + length - 1, last)
     for _ in range(int(np.max(ends - at)) + 1):
@@ -98,8 +98,8 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
         if sign is None:
             sign = np.full((N, dynamics.sign.shape[1]), np.nan)
         here = now[keep]
-        values = (state[0, active], state[1, active], tau, dynamics.carried, dynamics.sign)
-        for memory, value in zip((q, dq, torque, carried, sign), values, strict=True):
+        values = (state[0, active], state[1, active], tau, dynamics.gear_torque, dynamics.sign)
+        for memory, value in zip((q, dq, torque, gear_torque, sign), values, strict=True):
             memory[here] = value[keep]
         state[:, active] = loop.step(state[:, active], now, np.minimum(now + 1, last[active]), dynamics)
         at[active] += 1
@@ -107,7 +107,7 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
     _refuse_lost(model, command, q)
     # M^-1 (tau - ...) has the error of stiff states; speeds have not, and their differences keep every jump's integral
     ddq = np.concatenate([np.gradient(dq[s], 1.0 / command.rate, axis=0) for s in command.segments])
-    return TrackedMotion(q, dq, ddq, torque, carried, sign, time_constant)
+    return TrackedMotion(q, dq, ddq, torque, gear_torque, sign, time_constant)
 
 
 def slowest_pole(model: ForwardDynamics, controller: JointController, command: Command) -> float:

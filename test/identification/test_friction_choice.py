@@ -896,7 +896,7 @@ def test_every_term_that_a_joint_may_have():
     assert more == [(2, "temperature", 31.2), (2, "temperature_viscous", 31.2)], "2 K at least"
     edge = candidates(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]))
     assert {term.joint for term in edge if "temperature" in str(term.kind)} == {1, 3}
-    joints = [replace(joint, felt=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
+    joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
     assert {term.joint for term in candidates(at_link, TOP)} == {1, 3}
     still = candidates(ROBOT, np.array([0.0, 2.0, 4.0]))
@@ -944,7 +944,7 @@ def test_terms_of_a_law_by_name():
     for name, words in ((b, "does not change"), (c, "is not recorded")):
         with pytest.raises(InputError, match=words):
             given_terms(ROBOT, f"{name}=temperature_viscous", TOP, warmth)
-    joints = [replace(joint, felt=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
+    joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
     assert {term.joint for term in given_terms(at_link, "load", TOP)} == {1, 3}
     with pytest.raises(InputError, match="measured at the link"):

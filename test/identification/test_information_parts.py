@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.rows import (
     Rows,
-    felt_by,
+    find_dependence,
     row_chunks,
     row_count,
     row_filter,
@@ -334,7 +334,7 @@ def test_rows_near_gaps_and_of_slow_joints_are_left_out():
 
 def test_what_a_joint_feels():
     columns = BASE.columns(ROBOT)
-    felt = felt_by(ROBOT, columns)
+    felt = find_dependence(ROBOT, columns)
     for j in range(3):
         for k, leader in enumerate(BASE.leaders):
             number = int(leader.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
@@ -408,14 +408,14 @@ def test_power_is_compared_where_any_joint_moves():
 
 def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
     rng = np.random.default_rng(0)
-    q, dq, ddq, tau, carried = rng.normal(size=(5, 50, 3))
-    p = replace(as_prepared(ROBOT, q, dq, ddq, tau), carried=carried)
+    q, dq, ddq, tau, gear_torque = rng.normal(size=(5, 50, 3))
+    p = replace(as_prepared(ROBOT, q, dq, ddq, tau), gear_torque=gear_torque)
     terms = (FrictionTerm(2, FrictionKind.ASYMMETRIC), FrictionTerm(3, FrictionKind.LOAD))
     chunks = list(row_chunks(ROBOT, p, BASE.columns(ROBOT), terms=terms, n_rows=17))
     W = np.concatenate([c.W for c in chunks], axis=2)
     assert W.shape == (len(BASE) + 2, 3, 50)
     np.testing.assert_allclose(W[-2, 1], np.abs(dq[:, 1]))
-    np.testing.assert_allclose(W[-1, 2], np.abs(carried[:, 2]) * np.sign(dq[:, 2]))
+    np.testing.assert_allclose(W[-1, 2], np.abs(gear_torque[:, 2]) * np.sign(dq[:, 2]))
     assert not W[-2, [0, 2]].any() and not W[-1, :2].any()
 
 

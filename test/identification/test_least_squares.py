@@ -14,7 +14,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.sequential import sequential, start, update
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.information import coarser, combine, gather
 from ros2_dynid.identification.regression.least_squares import (
     block_moments,
@@ -43,7 +43,7 @@ def arrays(n_samples=400, noise=0.0, seed=0, chi=None):
 def information(*args, n_blocks=30):
     prepared = as_prepared(ROBOT, *args)
     chunks = row_chunks(ROBOT, prepared, BASE.columns(ROBOT))
-    return gather(chunks, felt_by(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
+    return gather(chunks, find_dependence(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
 
 
 def test_ols_is_lstsq():
@@ -80,7 +80,9 @@ def test_pinocchio_torques_give_back_the_urdf():
     tau = np.array([pin.rnea(model, data, *sample) for sample in zip(q, dq, ddq, strict=True)])
     prepared = as_prepared(robot, q, dq, ddq, tau)
     info = gather(
-        row_chunks(robot, prepared, base.columns(robot)), felt_by(robot, base.columns(robot)), row_count(prepared)
+        row_chunks(robot, prepared, base.columns(robot)),
+        find_dependence(robot, base.columns(robot)),
+        row_count(prepared),
     )
     truth = base.values(robot, standard_vector(robot))
     assert np.allclose(ols(info).value, truth, atol=1e-9)

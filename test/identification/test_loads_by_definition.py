@@ -158,7 +158,7 @@ def test_joints_are_asked_by_the_robot_without_its_load_with_and_without_a_law()
 def stored(law=True):
     """Return a model of the robot without a load, with the covariance of base parameters and terms."""
     terms = LAW if law else ()
-    empty = replace(moved(0, law=law), carried=carried(moved(0)))
+    empty = replace(moved(0, law=law), gear_torque=gear_torque(moved(0)))
     found = wls(build_information(ROBOT, BASE, [empty], delay=False, terms=terms))
     b = len(BASE)
     robot = replace(
@@ -168,7 +168,7 @@ def stored(law=True):
     return model_of(robot, BASE, found.base, found.base_std, found.base_covariance, friction_covariance=extra)
 
 
-def carried(p, load=None):
+def gear_torque(p, load=None):
     return inverse_dynamics(*frictionless(ROBOT, chi_with(load)), p.q, p.dq, p.ddq)
 
 
@@ -187,7 +187,7 @@ def test_a_load_on_a_model_whose_friction_grows_with_it(known):
 def test_bars_of_the_law_are_among_those_of_a_load_on_a_model():
     """Identities: terms that are taken off give the same load; an error of base and law moves it as its bars say."""
     model = stored()
-    loaded = replace(moved(1, ten(), law=True), carried=carried(moved(1), ten()))
+    loaded = replace(moved(1, ten(), law=True), gear_torque=gear_torque(moved(1), ten()))
     columns = build_information(ROBOT, BASE, [loaded], delay=False, terms=LAW)
     coefficients = np.array([term.coefficient for term in model.robot.friction])
     found = identify_load_on_model(model, BASE, columns, free=True)

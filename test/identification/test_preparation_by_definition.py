@@ -43,7 +43,7 @@ from ros2_dynid.identification.preparation.filters import (
 )
 from ros2_dynid.identification.preparation.prepare import check_signals, finite
 from ros2_dynid.identification.preparation.rows import (
-    felt_by,
+    find_dependence,
     most_threads,
     row_chunks,
     row_count,
@@ -582,10 +582,10 @@ def test_columns_that_a_joint_feels_by_brute_force():
     columns = base_parameters(ROBOT).columns(ROBOT)
     q, dq, ddq = np.random.default_rng(5).normal(size=(3, 50, 3))
     felt = np.abs(regressor(ROBOT, q, dq, ddq)[:, :, columns]).max(axis=0) > 1e-9
-    np.testing.assert_array_equal(felt_by(ROBOT, columns), felt)
-    np.testing.assert_array_equal(felt_by(ROBOT, columns[::-1]), felt[:, ::-1])
-    felt_by(ROBOT, columns)[:] = False
-    np.testing.assert_array_equal(felt_by(ROBOT, columns), felt)
+    np.testing.assert_array_equal(find_dependence(ROBOT, columns), felt)
+    np.testing.assert_array_equal(find_dependence(ROBOT, columns[::-1]), felt[:, ::-1])
+    find_dependence(ROBOT, columns)[:] = False
+    np.testing.assert_array_equal(find_dependence(ROBOT, columns), felt)
 
 
 def test_friction_is_zero_in_the_rows_of_a_joint_that_rests():

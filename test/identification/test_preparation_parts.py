@@ -423,7 +423,7 @@ def test_a_second_sensor_counts_where_half_of_it_is_known(share, there):
     found = effort_streams(robot, samples)
     np.testing.assert_array_equal(found.tau, tau)
     assert np.isfinite(found.tau_l).any(axis=0).tolist() == [True, there, False]
-    at_link = replace(robot, joints=tuple(replace(joint, felt=()) for joint in robot.joints))
+    at_link = replace(robot, joints=tuple(replace(joint, measured_drive=()) for joint in robot.joints))
     other = effort_streams(at_link, samples)
     assert swapped(at_link, other).tolist() == [True, there, False] and not swapped(robot, found).any()
     assert np.nanmax(other.tau, axis=0).tolist() == [5.0, 5.0 if there else 1.0, 1.0]

@@ -107,13 +107,13 @@ def test_a_problem_has_the_controller_the_law_and_the_second_sensor_asked_for(tm
     assert problem.controller.Kp.tolist() == [100.0, 200.0, 300.0]
     assert [(term.joint, term.kind) for term in problem.terms] == [(2, FrictionKind.CUBIC)]
     assert problem.information.layout.n_friction == 1 and problem.prior[problem.information.layout.friction] == [0.0]
-    assert [joint.felt for joint in problem.second.robot.joints] == [("Fc",)] * 3
+    assert [joint.measured_drive for joint in problem.second.robot.joints] == [("Fc",)] * 3
     again = problem.gather_rows(problem.rows)
     for j in range(3):  # the rows have the columns of the terms and of the delay
         A, B = problem.information.in_motion().triangle(j), again.in_motion().triangle(j)
         np.testing.assert_allclose(A.T @ A, B.T @ B, rtol=1e-6, atol=1e-9 * np.abs(B.T @ B).max())
     other = build_problem(ROBOT, [both], PLAIN, silent)
-    assert [joint.felt for joint in other.second.robot.joints] == [()] * 3 and other.controller is None
+    assert [joint.measured_drive for joint in other.second.robot.joints] == [()] * 3 and other.controller is None
     assert other.terms == (), "plain friction, whatever the data say"
     plain = problem.plain()
     assert plain.second is None and plain.terms == () and plain.information.layout.n_friction == 0

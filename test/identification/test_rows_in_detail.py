@@ -33,7 +33,7 @@ def prepared(rate, robot=ROBOT, seconds=8.0):
     samples = samples.take(np.r_[0 : int(3.2 * rate), int(4.2 * rate) : len(t)])
     found = prepare(robot, samples, PreparationOptions(position_cutoff=12.0, row_cutoff=3.0))
     assert len(found.segments) == 2
-    return replace(found, carried=5.0 * np.sin(3.0 * found.t[:, None] + np.arange(n)))
+    return replace(found, gear_torque=5.0 * np.sin(3.0 * found.t[:, None] + np.arange(n)))
 
 
 STRIBECK = FrictionTerm(2, FrictionKind.STRIBECK, speed=0.4)
@@ -61,7 +61,7 @@ def test_columns_of_terms_are_made_finer_and_filtered_as_the_torque_was(rate):
         places = np.clip(np.arange(-half, (N - 1) * finer + half + 1) / finer, 0, N - 1)
         v, load, T = (
             np.column_stack([np.interp(places, np.arange(N), x[segment, j]) for j in range(3)])
-            for x in (p.dq, p.carried, p.temperature)
+            for x in (p.dq, p.gear_torque, p.temperature)
         )
         s = np.sign(v)
         drop = s[:, 1] * np.exp(-((v[:, 1] / 0.4) ** 2))
@@ -119,7 +119,7 @@ def test_slow_joints_and_motors_that_couple_into_them(filtered):
     dq[200:270, members_of(coupling)] *= 0.01
     p = replace(p, dq=dq)
     p = replace(p, filter=replace(p.filter, slow=0.25), bridged=bridged if filtered else p.bridged)
-    joints = [replace(joint, felt=("Fv",)) if k == 0 else joint for k, joint in enumerate(robot.joints)]
+    joints = [replace(joint, measured_drive=("Fv",)) if k == 0 else joint for k, joint in enumerate(robot.joints)]
     robot = replace(robot, joints=tuple(joints), parameters={})
     passed = row_filter(p.kernel, p.step)
     slow = np.abs(p.dq) <= 0.25 * p.top_speed

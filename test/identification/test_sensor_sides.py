@@ -18,9 +18,9 @@ from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.from_recordings import identify_payload
 from ros2_dynid.identification.model_file import load_model, save_model
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.efforts import DRIVE, declared_sensors, felt_parts, sensor_name
+from ros2_dynid.model.efforts import DRIVE, declared_sensors, parse_sensor, sensor_name
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import by_joint, not_felt, standard_names
+from ros2_dynid.model.parameters import by_joint, standard_names, unmeasured_parameters
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples
@@ -38,12 +38,12 @@ def plant():
     return robot, true_parameters(robot, 3)
 
 
-def at_link(chi, felt=()):
+def at_link(chi, measured_drive=()):
     """Return true parameters without those of the drives that a sensor at the link does not feel."""
     robot = plant()[0]
     out = chi.copy()
     for part in DRIVE:
-        if part not in felt:
+        if part not in measured_drive:
             by_joint(robot, out)[:, 10 + DRIVE.index(part)] = 0.0
     return out
 
@@ -71,11 +71,11 @@ def recorded(chi, seed, noise=0.01):
 
 
 @pytest.mark.parametrize(
-    ("text", "felt"), [("motor", DRIVE), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))]
+    ("text", "measured_drive"), [("motor", DRIVE), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))]
 )
-def test_names_of_sensors(text, felt):
-    assert felt_parts(text) == felt
-    assert felt_parts(sensor_name(felt)) == felt
+def test_names_of_sensors(text, measured_drive):
+    assert parse_sensor(text) == measured_drive
+    assert parse_sensor(sensor_name(measured_drive)) == measured_drive
 
 
 @pytest.mark.parametrize("text", ["", "gear", "motor+Fc", "link+Fx", "link+Fc+Fc", "joint1=", "nose=link"])
@@ -106,8 +106,8 @@ def test_a_robot_file_keeps_its_sensors():
         "elbow=link+Fc" if "elbow" in plant()[0].active_names else f"{plant()[0].active_names[2]}=link+Fc",
     )
     again = robot_from_dict(robot_to_dict(robot), "file")
-    assert [joint.felt for joint in again.joints] == [joint.felt for joint in robot.joints]
-    assert not_felt(again) == {"Ia3", "Fv3"}
+    assert [joint.measured_drive for joint in again.joints] == [joint.measured_drive for joint in robot.joints]
+    assert unmeasured_parameters(again) == {"Ia3", "Fv3"}
     data = robot_to_dict(robot)
     data["joints"][0]["sensor"] = "gear"
     with pytest.raises(InputError, match="sensor is 'gear'"):
@@ -135,7 +135,7 @@ def test_efforts_at_the_link_are_noticed_and_used_if_asked_for(tmp_path):
     # the model keeps what its torques are, also in its file
     save_model(found.model, tmp_path / "model.yaml")
     again = load_model(tmp_path / "model.yaml")
-    assert not_felt(again.robot) == not_felt(found.model.robot) != frozenset()
+    assert unmeasured_parameters(again.robot) == unmeasured_parameters(found.model.robot) != frozenset()
     _, q, dq, ddq = motion(2)
     link = inverse_dynamics(robot, at_link(chi), q, dq, ddq)
     assert np.linalg.norm(again.torque(q, dq, ddq) - link) < 0.01 * np.linalg.norm(link)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.efforts import check_sensors, declared_sensors, felt_parts, sensor_name, with_sensors
+from ros2_dynid.model.efforts import check_sensors, declared_sensors, parse_sensor, sensor_name, with_sensors
 from ros2_dynid.model.files import as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm, law_columns
@@ -22,12 +22,12 @@ from ros2_dynid.model.parameters import (
     force_slice,
     group_of,
     link_slice,
-    not_felt,
     select_groups,
     split_name,
     standard_names,
     standard_vector,
     unit_of,
+    unmeasured_parameters,
 )
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, check_gravity, with_gravity
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
@@ -254,7 +254,7 @@ def test_columns_of_a_law_are_its_terms_and_the_shapes_that_were_estimated():
 
 def test_sensors_by_their_names():
     for name, felt in (("motor", ("Ia", "Fv", "Fc")), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))):
-        assert felt_parts(name) == felt
+        assert parse_sensor(name) == felt
     assert [sensor_name(x) for x in (("Fc", "Fv", "Ia"), (), ("Fc",), ("Fc", "Ia"))] == [
         "motor",
         "link",
@@ -263,7 +263,7 @@ def test_sensors_by_their_names():
     ]
     for wrong in ("gear", "motor+Fc", "link+Fx", "link+Fc+Fc", ""):
         with pytest.raises(InputError, match="the sensor is"):
-            felt_parts(wrong)
+            parse_sensor(wrong)
         with pytest.raises(InputError, match="the sensor is"):
             check_sensors(f"j1=motor, j2={wrong}")
     check_sensors("j1=motor, j2=link+Fv")
@@ -276,16 +276,19 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
         friction=(FrictionTerm(1, FrictionKind.CUBIC, 1.0), FrictionTerm(3, FrictionKind.CUBIC, 1.0)),
     )  # fmt: skip
     found = declared_sensors(robot, "j1=link+Fv, j2=link")
-    assert [j.felt for j in found.joints] == [("Fv",), (), ("Ia", "Fv", "Fc"), ("Ia", "Fv", "Fc")]
+    assert [j.measured_drive for j in found.joints] == [("Fv",), (), ("Ia", "Fv", "Fc"), ("Ia", "Fv", "Fc")]
     assert found.parameters == {"Fv1": 2.0, "M1": 5.0} and [t.joint for t in found.friction] == [3]
-    assert not_felt(found) == {"Ia1", "Fc1", "Ia2", "Fv2", "Fc2"} and not_felt(robot) == frozenset()
-    assert all(j.felt == () for j in declared_sensors(robot, "link").joints)
+    assert (
+        unmeasured_parameters(found) == {"Ia1", "Fc1", "Ia2", "Fv2", "Fc2"}
+        and unmeasured_parameters(robot) == frozenset()
+    )
+    assert all(j.measured_drive == () for j in declared_sensors(robot, "link").joints)
     with pytest.raises(InputError, match="sensor of the joint 'j9'; the robot has j1, j2, j3, j4"):
         declared_sensors(robot, "j9=link")
     for felt in (("Ia", "Fv", "Fc"), ()):
         with pytest.raises(InputError, match="sensor of the joint 'j2'; the robot has j1, j3, j4"):
             with_sensors(Robot("r", JOINTS, passive=(Passive(2, {1: 1.0}),)), {"j2": felt})
-    link = tuple(replace(j, felt=()) if k in (0, 1) else j for k, j in enumerate(JOINTS))
+    link = tuple(replace(j, measured_drive=()) if k in (0, 1) else j for k, j in enumerate(JOINTS))
     for more, words in (
         ({"passive": (Passive(2, {1: 1.0}),)}, "'j2' is passive"),
         ({"coupling": (Coupling(1, {1: 1.0, 3: 1.0}),)}, "'j1' has a coupled motor"),
@@ -294,7 +297,7 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
         with pytest.raises(InputError, match=words):
             Robot("r", link, **more)
     with pytest.raises(InputError, match="joint 'j1': its effort includes"):
-        Robot("r", (replace(JOINTS[0], felt=("Fc", "Ia")),))
+        Robot("r", (replace(JOINTS[0], measured_drive=("Fc", "Ia")),))
 
 
 # --- parameters and their units
@@ -325,7 +328,9 @@ def test_units_and_groups_of_every_parameter():
     felt = declared_sensors(Robot("r", joints), "link")
     assert not {"Ia1", "Fv1", "Fc1"} & set(select_groups(felt, None)) and "off1" in select_groups(felt, None)
     for group in groups:  # what no effort holds is in no group either
-        kept = [name for name in standard_names(felt) if group_of(name) == group and name not in not_felt(felt)]
+        kept = [
+            name for name in standard_names(felt) if group_of(name) == group and name not in unmeasured_parameters(felt)
+        ]
         assert list(select_groups(felt, [group])) == kept
     for wrong, words in ((["spring"], "'spring'"), ([], "choose from"), (["rotor", "x"], "'x'")):
         with pytest.raises(InputError, match=words):

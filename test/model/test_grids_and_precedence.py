@@ -254,7 +254,11 @@ def test_forces_name_joints_that_there_are():
 def test_values_of_what_an_effort_does_not_hold_are_dropped(files, sensor, kept):
     values = "{Ia1: 0.1, Fv1: 0.2, Fc1: 0.3, off1: 0.4, Ia2: 0.5, Fv2: 0.6, Fc2: 0.7, off2: 0.8, M2: 0.9}"
     robot = load_robot(files(f"urdf: arm.urdf\njoints: [{{name: j2, sensor: {sensor}}}]\nparameters: {values}\n"))
-    assert [joint.felt for joint in robot.joints] == [("Ia", "Fv", "Fc"), tuple(kept.split()), ("Ia", "Fv", "Fc")]
+    assert [joint.measured_drive for joint in robot.joints] == [
+        ("Ia", "Fv", "Fc"),
+        tuple(kept.split()),
+        ("Ia", "Fv", "Fc"),
+    ]
     wanted = {"Ia1": 0.1, "Fv1": 0.2, "Fc1": 0.3, "off1": 0.4, "off2": 0.8, "M2": 0.9}
     wanted |= {f"{part}2": value for part, value in (("Ia", 0.5), ("Fv", 0.6), ("Fc", 0.7)) if part in kept.split()}
     assert robot.parameters == wanted

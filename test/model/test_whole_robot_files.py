@@ -22,7 +22,7 @@ JOINTS = tuple(
         *(0.01 * k + 0.1 * i for i in range(1, 7)),
         limits=Limits(-k, 2.0 * k, 3.0 * k, 4.0 * k, 5.0 * k),
         symbols={"d": f"D{k}", "theta": f"T{k}"} if k == 2 else {},
-        felt=("Fv",) if k == 5 else ("Ia", "Fv", "Fc"),
+        measured_drive=("Fv",) if k == 5 else ("Ia", "Fv", "Fc"),
     )
     for k, (parent, sigma) in enumerate(((0, 0), (1, PRISMATIC), (2, 0), (2, 0), (0, 0)), start=1)
 )

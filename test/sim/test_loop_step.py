@@ -129,9 +129,9 @@ def test_stretches_are_one_motion_from_each_segments_own_start():
         rows = []
         for k in range(part.start, part.stop):
             now, tau = loop.evaluate(state, np.array([k]))
-            rows.append((state[0, 0], state[1, 0], tau[0], now.carried[0], now.sign[0]))
+            rows.append((state[0, 0], state[1, 0], tau[0], now.gear_torque[0], now.sign[0]))
             state = loop.step(state, np.array([k]), np.array([min(k + 1, part.stop - 1)]), now)
-        for mine, name in zip(zip(*rows, strict=True), ("q", "dq", "tau", "carried", "sign"), strict=True):
+        for mine, name in zip(zip(*rows, strict=True), ("q", "dq", "tau", "gear_torque", "sign"), strict=True):
             theirs, mine = getattr(found, name)[part], np.array(mine)
             np.testing.assert_allclose(theirs[: late - 1], mine[: late - 1], rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(theirs, mine, atol=1e-4 * max(np.abs(mine).max(), 1e-9))
@@ -238,7 +238,7 @@ def test_friction_near_standstill_is_smooth_and_its_chord_bounds_it(name):
     offset = chi[13 : 14 * robot.n : 14]
     rigid = inverse_dynamics(robot, no_friction, q, dq, found.ddq)
     np.testing.assert_allclose(rigid + friction + offset, tau, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(found.carried, rigid, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.gear_torque, rigid, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(found.sign, np.array(signs).T, atol=1e-9)
     np.testing.assert_allclose(model.damping(dq), D, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.M, inertia_matrix(robot, chi, q), rtol=1e-8, atol=1e-9)
@@ -264,11 +264,11 @@ def test_friction_that_grows_with_the_load_is_smooth_near_standstill():
     sign = np.tanh(dq / V0)
     Fv, Fc, off = (CHI[k:42:14] for k in (11, 12, 13))
     found = model.accelerations(q, dq, tau)
-    np.testing.assert_allclose(found.carried, carried_torque(robot, tau - Fv * dq - Fc * sign - off, dq, sign))
+    np.testing.assert_allclose(found.gear_torque, carried_torque(robot, tau - Fv * dq - Fc * sign - off, dq, sign))
     rigid = CHI.reshape(3, 14).copy()
     rigid[:, 11:] = 0.0
     moved = inverse_dynamics(ROBOT, rigid.ravel(), q, dq, found.ddq)
-    np.testing.assert_allclose(moved, found.carried, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(moved, found.gear_torque, rtol=1e-8, atol=1e-8)
 
 
 def test_many_states_are_those_of_one():

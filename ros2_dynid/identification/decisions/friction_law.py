@@ -26,7 +26,7 @@ from ros2_dynid.identification.friction import (
 )
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
-from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_carried
+from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_gear_torque
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.dissipative_fit import (
     RecordedRange,
@@ -87,7 +87,7 @@ def with_law(
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
     every = max(1, chunks // thresholds.chunks)
     if any(term.kind.loaded for term in terms):
-        # a fit with plain friction is off where friction grows with the load, and so is the torque carried
+        # a fit with plain friction is off where friction grows with the load, and so is the gear torque
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
         found, weights = weighted(
             build_information(robot, base, loaded, delay=delay, terms=with_load, every=every, plain_rows=plain_rows)
@@ -150,7 +150,7 @@ def _significant(
     rows: Callable[..., Array],
     significance: float = DEFAULTS.significance,
 ) -> tuple[Information, tuple[FrictionTerm, ...]]:
-    """Return the law without the terms that the fit with the right shapes and torques carried does not need.
+    """Return the law without the terms that the fit with the right shapes and gear torques does not need.
 
     They were chosen by what a provisional fit left over. rows: from terms to what makes friction brake.
     """
@@ -261,12 +261,12 @@ def _with_terms(every: Information, chosen: Sequence[int]) -> Information:
 
 
 def _carrying(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:
-    return with_carried(robot, base, value, prepared)
+    return with_gear_torque(robot, base, value, prepared)
 
 
 def _same(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared, share: float) -> bool:
-    """Return whether the torque carried is the one that base parameters `value` give, within a share."""
-    before = with_carried(robot, base, value, prepared).carried
-    assert before is not None and prepared.carried is not None
-    change, size = (np.linalg.norm(x, axis=0) for x in (prepared.carried - before, before))
+    """Return whether the gear torque is the one that base parameters `value` give, within a share."""
+    before = with_gear_torque(robot, base, value, prepared).gear_torque
+    assert before is not None and prepared.gear_torque is not None
+    change, size = (np.linalg.norm(x, axis=0) for x in (prepared.gear_torque - before, before))
     return bool(np.all(change <= share * np.maximum(size, 1e-300)))

@@ -63,7 +63,7 @@ def refuse_unknown_loop(
     robot: Robot, prepared: Prepared, controller: object | None, terms: Sequence[FrictionTerm]
 ) -> None:
     """Raise InputError where the closed loop is not known whole: reference, controller, friction or rotors."""
-    if any(joint.felt != DRIVE for joint in robot.joints):
+    if any(joint.measured_drive != DRIVE for joint in robot.joints):
         what = (
             "didim simulates motors, and efforts of torque sensors at the links do not show their friction and rotors"
         )

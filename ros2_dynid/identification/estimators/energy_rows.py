@@ -76,10 +76,12 @@ def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
 def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
     """Return the fit of the power balance, whose rows have one equation for all joints."""
     columns, layout = problem.base.columns(problem.robot), problem.information.layout
-    delay, felt = bool(layout.n_delay), np.ones((1, layout.size), dtype=bool)
+    delay, dependence = bool(layout.n_delay), np.ones((1, layout.size), dtype=bool)
     powers = combine(
         [
-            gather(energy_rows(problem.robot, p, columns, delay=delay), felt, row_count(p), layout, on_chunk=on_chunk)
+            gather(
+                energy_rows(problem.robot, p, columns, delay=delay), dependence, row_count(p), layout, on_chunk=on_chunk
+            )
             for p in problem.prepared
         ]
     )

@@ -16,7 +16,7 @@ from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
-from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count, rows_of_a_chunk
+from ros2_dynid.identification.preparation.rows import find_dependence, row_chunks, row_count, rows_of_a_chunk
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.estimate import Estimate
@@ -88,4 +88,4 @@ def identify_arrays(
     columns, n_rows = base.columns(robot), row_count(prepared)
     whole = min(rows_of_a_chunk(prepared), block_length(n_rows))  # a chunk is a block, if that is not too long
     chunks = row_chunks(robot, prepared, columns, n_rows=whole)
-    return base, wls(gather(chunks, felt_by(robot, columns), n_rows))
+    return base, wls(gather(chunks, find_dependence(robot, columns), n_rows))

@@ -39,10 +39,10 @@ def instrument_motion(robot: Robot, prepared: Prepared) -> Prepared:
     parts = [_smooth(source[segment], band, rate) for segment in segments]
     q, dq, ddq = (np.concatenate(column) for column in zip(*parts, strict=True))
     tau = np.concatenate([_smooth(prepared.tau[segment], cutoff, rate)[0] for segment in segments])
-    carried = prepared.carried
-    if carried is not None:
-        carried = np.concatenate([_smooth(carried[segment], cutoff, rate)[0] for segment in segments])
-    return replace(prepared, q=q, dq=dq, ddq=ddq, tau=tau, sign=signs(robot, dq), carried=carried)
+    gear_torque = prepared.gear_torque
+    if gear_torque is not None:
+        gear_torque = np.concatenate([_smooth(gear_torque[segment], cutoff, rate)[0] for segment in segments])
+    return replace(prepared, q=q, dq=dq, ddq=ddq, tau=tau, sign=signs(robot, dq), gear_torque=gear_torque)
 
 
 def motion_band(prepared: Prepared) -> float:

@@ -86,7 +86,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
         ddq=motion.ddq,
         tau=motion.tau,
         sign=motion.sign,
-        carried=motion.carried,
+        gear_torque=motion.gear_torque,
         bridged=_unusable(prepared, command, motion, m),
         temperature=None
         if prepared.temperature is None
@@ -111,13 +111,13 @@ def simulated_instruments(robot: Robot, prepared: Prepared, motion: Prepared) ->
     m = motion.step // prepared.step
     coarse = np.concatenate([np.arange(s.start, s.stop, m) for s in motion.segments])
     parts = segments_of([s.stop - s.start for s in prepared.segments])
-    assert motion.carried is not None
+    assert motion.gear_torque is not None
     same = replace(
         prepared,
         t=motion.t[coarse],
         q=motion.q[coarse],
         tau=motion.tau[coarse],
-        carried=motion.carried[coarse],
+        gear_torque=motion.gear_torque[coarse],
         bridged=np.concatenate([prepared.bridged[s] for s in prepared.segments]),  # however the loop started
         temperature=None
         if prepared.temperature is None

@@ -3,7 +3,7 @@
 """Friction that grows with the load on the gears, while a load is identified: it changes what the gears carry.
 
 The law is found from the recordings without the load. Its columns for the recordings with it hang on the torque that
-links, rotors and load ask for, base + M_L phi, so the load is estimated in turns: phi gives the torque carried, which
+links, rotors and load ask for, base + M_L phi, so the load is estimated in turns: phi gives the gear torque, which
 gives phi, until the mass stays. Friction is the same in both recordings, but for what the load does to it.
 """
 
@@ -32,7 +32,7 @@ from ros2_dynid.identification.loads.payload_fit import (
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import with_carried
+from ros2_dynid.identification.preparation.rows import with_gear_torque
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import Information, each_triangle
@@ -45,7 +45,7 @@ GAIN_ROUNDS = 4
 SAME_GAIN = 1e-3
 """Change of a gain, relative, below which the torque is that of the gains found."""
 SAME = 1e-4
-"""Change of the load, relative, below which the torque carried is that of the load found."""
+"""Change of the load, relative, below which the gear torque is that of the load found."""
 
 
 def law_of(problem: Problem) -> tuple[FrictionTerm, ...]:
@@ -135,7 +135,7 @@ def drive_gains_with_law(
 ) -> Gains:
     """Return the gains of all joints from problems with plain friction; friction: a law or auto (friction/laws.py).
 
-    Efforts times gains are torques, from which follow the law and the torque carried, from which follow the gains: in
+    Efforts times gains are torques, from which follow the law and the gear torque, from which follow the gains: in
     turns, from the gains of plain friction on.
     """
     robot, base = empty.robot, empty.base
@@ -189,7 +189,7 @@ def _informed(
     delay: bool,
 ) -> Information:
     """Return the information with the columns of the terms, for gears that carry what `value`, shape (b,), asks for."""
-    carrying = [with_carried(robot, base, value, part) for part in prepared]
+    carrying = [with_gear_torque(robot, base, value, part) for part in prepared]
     return build_information(robot, base, carrying, delay=delay, terms=terms)
 
 

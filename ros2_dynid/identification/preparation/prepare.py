@@ -106,7 +106,7 @@ def swapped(robot: Robot, samples: Samples) -> NDArray[np.bool_]:
 
 
 def _at_link(robot: Robot) -> NDArray[np.bool_]:
-    return np.array([robot.joints[j - 1].felt != DRIVE for j in robot.active])
+    return np.array([robot.joints[j - 1].measured_drive != DRIVE for j in robot.active])
 
 
 REFERENCE = 20.0
@@ -328,7 +328,7 @@ def _without_samples(part: Prepared) -> Prepared:
         tau=none,
         sign=np.empty((0, part.sign.shape[1])),
         bridged=np.empty(0),
-        carried=None,
+        gear_torque=None,
         reference=None,
         temperature=None,
         commands=None,

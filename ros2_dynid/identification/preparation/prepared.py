@@ -41,7 +41,7 @@ class Prepared:
     segments: stretches without a longer gap; step: inner samples between rows; kernel, slope_kernel: the second filter,
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
-    carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
+    gear_torque: of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
     reference: commanded positions at the same times, shape (N, n); None where they were not recorded.
     commands: the same and the efforts that the controller adds to its own, at the recording's rate, which a simulated
     loop needs: those from each inner sample up to the next, shape (N, samples, 2, n).
@@ -68,7 +68,7 @@ class Prepared:
     notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
     known: FirstPiece | None = None
-    carried: Array | None = None
+    gear_torque: Array | None = None
     reference: Array | None = None
     commands: Array | None = None
     temperature: Array | None = None

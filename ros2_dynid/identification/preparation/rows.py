@@ -50,7 +50,7 @@ KEPT_BYTES = 64_000_000
 """Rows that are kept while friction laws are tried; those of a longer recording are computed again."""
 
 
-_felt: WeakKeyDictionary[Robot, dict[tuple[int, ...], NDArray[np.bool_]]] = WeakKeyDictionary()
+_dependence: WeakKeyDictionary[Robot, dict[tuple[int, ...], NDArray[np.bool_]]] = WeakKeyDictionary()
 """Of robots that are alive: which joints feel which columns."""
 
 
@@ -228,9 +228,9 @@ class _RowMaker:
         self._filter = row_filter(prepared.kernel, prepared.step)
         self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
         if self._filter is not None:  # entries that are always zero need no filter
-            felt = felt_by(robot, columns).T  # (b, n)
-            self._felt = np.flatnonzero(felt)
-            self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[felt]
+            dependence = find_dependence(robot, columns).T  # (b, n)
+            self._dependence = np.flatnonzero(dependence)
+            self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[dependence]
 
     def _regressor(self) -> Callable[[Array, Array, Array], Array]:
         if not hasattr(self._own, "evaluate"):
@@ -271,7 +271,7 @@ class _RowMaker:
         else:
             put_signs(robot, Y, prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
-            W[:b].reshape(b * n, m)[self._felt] = passed(entries, m)
+            W[:b].reshape(b * n, m)[self._dependence] = passed(entries, m)
         if self._slope is not None:
             W[-1] = -self._slope(tau, m)
         if passed is not None:
@@ -295,16 +295,16 @@ def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iter
             yield waiting.popleft().result()
 
 
-def felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Return felt, shape (n, b): True where the torque of a joint depends on a column of the regressor at all."""
-    known = _felt.setdefault(robot, {})
+def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Return dependence, shape (n, b): True where the torque of a joint depends on a column of the regressor at all."""
+    known = _dependence.setdefault(robot, {})
     key = tuple(columns)
     if key not in known:
-        known[key] = _felt_by(robot, key)
+        known[key] = _compute_dependence(robot, key)
     return known[key].copy()
 
 
-def _felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
+def _compute_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     rng = np.random.default_rng(0)
     q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
     Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
@@ -352,16 +352,16 @@ class _TermColumns:
         for joint, own in itertools.groupby(self._terms, key=lambda one: one[0]):
             v = value(prepared.dq, joint)
             sign = np.sign(v)
-            carried = np.zeros_like(v) if prepared.carried is None else value(prepared.carried, joint)
+            gear_torque = np.zeros_like(v) if prepared.gear_torque is None else value(prepared.gear_torque, joint)
             temperature = None if prepared.temperature is None else value(prepared.temperature, joint)
             slopes: dict[FrictionTerm, Array] = {}  # of shapes, whose columns follow those of their terms
             for _, term in own:
                 if term.of_shape and replace(term, of_shape=False) in slopes:
                     columns.append(slopes[replace(term, of_shape=False)])
                 elif term.of_shape or term.kind.shape is None:
-                    columns.append(term_column(term, v, sign, carried, temperature))
+                    columns.append(term_column(term, v, sign, gear_torque, temperature))
                 else:
-                    column, slopes[term] = column_and_shape(term, v, sign, carried, temperature)
+                    column, slopes[term] = column_and_shape(term, v, sign, gear_torque, temperature)
                     columns.append(column)
         return np.array(columns)
 
@@ -385,7 +385,7 @@ def fast_and_still(
     if slow == 0.0:
         return np.tile(whole, (len(dq), 1)), np.zeros((len(dq), m), dtype=bool)
     crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
-    crawling[["Fc" not in robot.joints[joint - 1].felt for joint in robot.active]] = False
+    crawling[["Fc" not in robot.joints[joint - 1].measured_drive for joint in robot.active]] = False
     resting = crawling.copy()
     column = {joint: k for k, joint in enumerate(robot.active)}
     for coupling in robot.coupling:
@@ -402,9 +402,9 @@ def fast_and_still(
     return np.asarray(keep), np.asarray(whole & (share(resting.astype(float), m) > STILL_SHARE * share.total))
 
 
-def with_carried(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:
+def with_gear_torque(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:
     """Return the recording with the torque without friction of base parameters `value`, shape (b,)."""
     chi = np.zeros(len(standard_names(robot)))
     chi[base.columns(robot)] = value
-    carried = fast_inverse_dynamics(*frictionless(robot, chi), prepared.q, prepared.dq, prepared.ddq)
-    return replace(prepared, carried=carried)
+    gear_torque = fast_inverse_dynamics(*frictionless(robot, chi), prepared.q, prepared.dq, prepared.ddq)
+    return replace(prepared, gear_torque=gear_torque)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import PlainRows, felt_by, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import PlainRows, find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, weighted
@@ -107,16 +107,20 @@ def build_information(
     """
     layout = ColumnLayout(len(base), n_delay=int(delay), n_friction=len(terms))
     columns = base.columns(robot)
-    felt = np.ones((len(robot.active), layout.size), dtype=bool)
-    felt[:, layout.base] = felt_by(robot, columns)
-    felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
+    dependence = np.ones((len(robot.active), layout.size), dtype=bool)
+    dependence[:, layout.base] = find_dependence(robot, columns)
+    dependence[:, layout.friction] = np.array(
+        [[k == j for j, _ in active_terms(robot, terms)] for k in range(len(dependence))]
+    )
     parts = []
     for k, one in enumerate(prepared):
         plain = None if plain_rows is None else plain_rows.of(k)
         chunks = row_chunks(robot, one, columns, delay=delay, terms=terms, every=every, plain=plain)
         period = repetition(one) if every == 1 else None
         count = -(-row_count(one) // every)
-        parts.append(gather(chunks, felt, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period))
+        parts.append(
+            gather(chunks, dependence, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period)
+        )
     return with_standstill(combine(parts))
 
 
@@ -143,9 +147,9 @@ def with_standstill(information: Information) -> Information:
     count = len(information.blocks)
     moving = replace(information, still=())
     resting = replace(moving, blocks=information.still[:count], phases=())
-    felt = np.array([len(columns) for columns in information.columns])
-    few = moving.rows <= felt
-    told = (resting.rows > felt) | few
+    parameters = np.array([len(columns) for columns in information.columns])
+    few = moving.rows <= parameters
+    told = (resting.rows > parameters) | few
     if not told.any():
         return moving
     rows = np.maximum(resting.rows, 1)

@@ -325,7 +325,7 @@ def block_folds(information: Information, count: int) -> list[list[int]]:
 
 def gather(
     chunks: Iterable[Rows],
-    felt: NDArray[np.bool_],
+    dependence: NDArray[np.bool_],
     n_rows: int,
     layout: ColumnLayout | None = None,
     *,
@@ -336,12 +336,13 @@ def gather(
 ) -> Information:
     """Return the information of chunks of rows: n_rows for each joint in all, in n_blocks equal stretches of time.
 
-    felt: shape (n, size), True where a joint feels a column of W; layout: of these columns (None: all base parameters);
-    weight: factor of each row, shape (n, m); on_chunk: called with the fraction done, and may raise to stop.
+    dependence: shape (n, size), True where the torque of a joint depends on a column of W; layout: of these columns
+    (None: all base parameters); weight: factor of each row, shape (n, m); on_chunk: called with the fraction done, and
+    may raise to stop.
     period: of the motion [s] if it repeats: its rows are kept by phase as well.
     """
-    columns = tuple(np.flatnonzero(row) for row in felt)
-    layout = layout or ColumnLayout(felt.shape[1])
+    columns = tuple(np.flatnonzero(row) for row in dependence)
+    layout = layout or ColumnLayout(dependence.shape[1])
     length = block_length(n_rows, n_blocks)
     moving, resting = _Collected(columns), _Collected(columns)
     blocks: list[Block] = []

@@ -22,14 +22,14 @@ from ros2_dynid.base_parameters.result import BaseParameters, build
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.build_information import repetition
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.efforts import DRIVE, with_sensors
 from ros2_dynid.model.friction import FrictionTerm
-from ros2_dynid.model.parameters import not_felt, standard_names, standard_vector
+from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array, Robot
 
 TINY = 1e-9
@@ -82,38 +82,40 @@ def two_sensors(
     prepared: Sequence[Prepared],
     layout: ColumnLayout,
     terms: Sequence[FrictionTerm],
-    torque_felt: Sequence[str] = (),
+    link_drive: Sequence[str] = (),
 ) -> TwoSensors | None:
     """Return the rows of both streams; None if no recording has a second one.
 
-    layout, terms: of the first stream's problem; torque_felt: parameters of the drive that a sensor at a link feels.
+    layout, terms: of the first stream's problem; link_drive: parameters of the drive that a sensor at a link feels.
     """
     joints = [int(k) for k in np.flatnonzero(np.any([_known(p) for p in prepared], axis=0))]
     if not joints:
         return None
     names = robot.active_names
-    at_link = {name for j, name in zip(robot.active, names, strict=True) if robot.joints[j - 1].felt != DRIVE}
+    at_link = {name for j, name in zip(robot.active, names, strict=True) if robot.joints[j - 1].measured_drive != DRIVE}
     other = with_sensors(
         replace(robot, parameters={}, friction=()),
-        {names[k]: DRIVE if names[k] in at_link else torque_felt for k in joints},
+        {names[k]: DRIVE if names[k] in at_link else link_drive for k in joints},
     )
     stacked = _stacked_base(robot, other, joints)
     columns = stacked.columns(robot)
     full = ColumnLayout(len(stacked), layout.n_delay, 0, layout.n_friction, layout.n_delay + len(joints))
     first, second = (_seen(r, stacked.leaders) for r in (robot, other))
     second &= np.array([not name.startswith("off") for name in stacked.leaders])
-    felt = np.ones((len(names) + len(joints), full.size), dtype=bool)
-    by_joint = felt_by(robot, columns)
-    felt[:, full.base] = np.vstack((by_joint & first, by_joint[joints] & second))
+    dependence = np.ones((len(names) + len(joints), full.size), dtype=bool)
+    by_joint = find_dependence(robot, columns)
+    dependence[:, full.base] = np.vstack((by_joint & first, by_joint[joints] & second))
     place = {j: k for k, j in enumerate(robot.active)}
     for i, term in enumerate(terms):
-        felt[:, full.friction.start + i] = np.arange(len(felt)) == place[term.joint]
-    felt[len(names) :, full.delay] = False
-    felt[:, full.sensor] = False
-    felt[len(names) :, full.sensor] = np.hstack((np.ones((len(joints), layout.n_delay)), np.eye(len(joints)))) > 0.0
+        dependence[:, full.friction.start + i] = np.arange(len(dependence)) == place[term.joint]
+    dependence[len(names) :, full.delay] = False
+    dependence[:, full.sensor] = False
+    dependence[len(names) :, full.sensor] = (
+        np.hstack((np.ones((len(joints), layout.n_delay)), np.eye(len(joints)))) > 0.0
+    )
     rows = partial(_rows, robot, other, columns, tuple(terms), full, tuple(joints), (first, second))
     information = combine(
-        [gather(rows(p, _known(p)), felt, row_count(p), full, period=repetition(p)) for p in prepared]
+        [gather(rows(p, _known(p)), dependence, row_count(p), full, period=repetition(p)) for p in prepared]
     )
     back = np.zeros((layout.size, full.size))
     back[layout.base, full.base] = _over_all(robot, base)[:, columns]
@@ -159,7 +161,7 @@ def _stacked_base(robot: Robot, other: Robot, joints: Sequence[int]) -> BasePara
 
 
 def _seen(robot: Robot, names: Sequence[str]) -> NDArray[np.bool_]:
-    gone = not_felt(robot)
+    gone = unmeasured_parameters(robot)
     return np.array([name not in gone for name in names])
 
 

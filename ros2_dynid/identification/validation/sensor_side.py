@@ -42,7 +42,7 @@ class SensorSide:
     comparison.
     """
 
-    felt: tuple[str, ...]
+    measured_drive: tuple[str, ...]
     clear: bool
     share: float
     growth: float = 0.0
@@ -51,7 +51,7 @@ class SensorSide:
     @property
     def at_link(self) -> bool:
         """Whether the effort is certainly not that of the motor."""
-        return self.clear and self.felt != DRIVE
+        return self.clear and self.measured_drive != DRIVE
 
 
 def link_side_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
@@ -64,8 +64,8 @@ def link_side_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, .
         return {}
     mixed = any(side.clear and not side.at_link for side in sides.values())
     asked = {name: side for name, side in sides.items() if side.at_link or not mixed}
-    with_fc = sum("Fc" in side.felt for side in asked.values()) > 0.5 * len(asked)
-    return {name: ("Fc",) if with_fc or "Fc" in side.felt else () for name, side in asked.items()}
+    with_fc = sum("Fc" in side.measured_drive for side in asked.values()) > 0.5 * len(asked)
+    return {name: ("Fc",) if with_fc or "Fc" in side.measured_drive else () for name, side in asked.items()}
 
 
 def compare_sensor_sides(problem: Problem, estimate: Estimate) -> dict[str, SensorSide]:
@@ -74,7 +74,7 @@ def compare_sensor_sides(problem: Problem, estimate: Estimate) -> dict[str, Sens
     folds: list[_Fold] | None = None
     sides = {}
     for k, (j, name) in enumerate(zip(robot.active, robot.active_names, strict=True)):
-        if robot.joints[j - 1].felt != DRIVE:
+        if robot.joints[j - 1].measured_drive != DRIVE:
             continue
         leaders = problem.base.leaders
         places = {part: leaders.index(f"{part}{j}") for part in DRIVE if f"{part}{j}" in leaders}
@@ -156,6 +156,6 @@ def _compared(
         if more.sum() <= spread:
             chosen, growth, scatter = k, float(more.sum()), spread
             break
-    felt, total = laws[chosen], max(float(errors[best].sum()), 1e-300)
-    clear = "Fv" not in felt and share < SHOWN
-    return SensorSide(felt, clear, share, growth / total, scatter / total)
+    drive, total = laws[chosen], max(float(errors[best].sum()), 1e-300)
+    clear = "Fv" not in drive and share < SHOWN
+    return SensorSide(drive, clear, share, growth / total, scatter / total)

@@ -431,7 +431,7 @@ def remark_on_impossible(sets: Mapping[str, SetErrors], served: str) -> list[Rem
 
 def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
     """Say so where efforts that count as the motors' look like those of torque sensors at the links."""
-    sensors = {name: sensor_name(felt) for name, felt in link_side_sensors(sides).items()}
+    sensors = {name: sensor_name(drive) for name, drive in link_side_sensors(sides).items()}
     if not sensors:
         return []
     alike = len(sensors) == len(sides) and len(set(sensors.values())) == 1

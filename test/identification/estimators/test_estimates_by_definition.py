@@ -222,7 +222,9 @@ def test_which_of_two_efforts_comes_first():
     link[:6, 2] = np.nan  # known for less than half of the time
     link[:5, 1] = np.nan
     samples = Samples(t, ROBOT.active_names, np.zeros((10, 3)), tau=tau, tau_l=link, source="x")
-    joints = tuple(replace(joint, felt=() if k != 1 else joint.felt) for k, joint in enumerate(ROBOT.joints))
+    joints = tuple(
+        replace(joint, measured_drive=() if k != 1 else joint.measured_drive) for k, joint in enumerate(ROBOT.joints)
+    )
     robot = replace(ROBOT, joints=joints, parameters={})
     found = effort_streams(robot, samples)
     assert list(found.tau[9]) == [2.0, 1.0, 1.0]
@@ -234,7 +236,7 @@ def test_which_of_two_efforts_comes_first():
     assert nothing.tau_l is None and (nothing.tau == 1.0).all()
     with pytest.raises(InputError, match="torques at the links and no efforts"):
         effort_streams(robot, replace(samples, tau=None))
-    every = replace(ROBOT, joints=tuple(replace(joint, felt=()) for joint in ROBOT.joints), parameters={})
+    every = replace(ROBOT, joints=tuple(replace(joint, measured_drive=()) for joint in ROBOT.joints), parameters={})
     alone = effort_streams(every, replace(samples, tau=None))
     np.testing.assert_array_equal(alone.tau, link) and alone.tau_l is None
 

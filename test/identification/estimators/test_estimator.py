@@ -211,11 +211,11 @@ def test_instruments_of_a_simulation_are_its_motion_at_the_recorded_times():
     p = replace(p, bridged=np.where(np.isin(np.arange(N), [3, 155, 170]), 0.5, 0.0))
     rng = np.random.default_rng(0)
     sizes = [m * 149 + 1, m * (N - 161) + 1]
-    q, tau, carried = np.cumsum(rng.normal(size=(3, sum(sizes), 3)), axis=1) * 0.01
+    q, tau, gear_torque = np.cumsum(rng.normal(size=(3, sum(sizes), 3)), axis=1) * 0.01
     t = np.concatenate([np.linspace(p.t[s.start], p.t[s.stop - 1], size)
                         for s, size in zip(p.segments, sizes, strict=True)])  # fmt: skip
     parts = (slice(0, sizes[0]), slice(sizes[0], sum(sizes)))
-    motion = replace(p, t=t, q=q, tau=tau, carried=carried, segments=parts, step=m * p.step,
+    motion = replace(p, t=t, q=q, tau=tau, gear_torque=gear_torque, segments=parts, step=m * p.step,
                      bridged=np.ones(sum(sizes)))  # fmt: skip
     found = simulated_loop.simulated_instruments(ROBOT, p, motion)
     at = np.concatenate((np.arange(0, sizes[0], m), np.arange(sizes[0], sum(sizes), m)))
@@ -226,7 +226,7 @@ def test_instruments_of_a_simulation_are_its_motion_at_the_recorded_times():
     np.testing.assert_array_equal(found.temperature, p.temperature[own])
     band = motion_band(p)
     for part in found.segments:
-        for field, source in (("q", q), ("tau", tau), ("carried", carried)):
+        for field, source in (("q", q), ("tau", tau), ("gear_torque", gear_torque)):
             slow = in_band(source[at][part], band, p.filter.inner_rate)
             np.testing.assert_allclose(getattr(found, field)[part], slow, atol=1e-9)
     assert simulated_loop.simulated_instruments(ROBOT, replace(p, temperature=None), motion).temperature is None

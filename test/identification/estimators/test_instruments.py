@@ -47,7 +47,7 @@ def recording(count=1500, noise=0.0, reference=False):
         known=FirstPiece(RATE, spectrum),
         filter=replace(p.filter, row_cutoff=8.0),
         reference=1.1 * q if reference else None,
-        carried=10.0 * q,
+        gear_torque=10.0 * q,
     )
 
 
@@ -318,9 +318,11 @@ def test_loops_that_are_not_known_are_refused():
     p = recording(200, reference=True)
     for terms in ((), (FrictionTerm(1, FrictionKind.ROOT),)):
         didim.refuse_unknown_loop(ROBOT, p, object(), terms)
-    linked = replace(ROBOT, joints=(replace(ROBOT.joints[0], felt=()), *ROBOT.joints[1:]), parameters={})
+    linked = replace(ROBOT, joints=(replace(ROBOT.joints[0], measured_drive=()), *ROBOT.joints[1:]), parameters={})
     warm = FrictionTerm(1, FrictionKind.TEMPERATURE, reference=20.0)
-    linked_last = replace(ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], felt=("Fc",))), parameters={})
+    linked_last = replace(
+        ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], measured_drive=("Fc",))), parameters={}
+    )
     for args, words in (
         ((linked_last, p, object(), ()), "run: .*simulates motors"),
         ((linked, p, object(), ()), "simulates motors"),

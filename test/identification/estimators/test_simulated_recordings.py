@@ -53,7 +53,7 @@ def problem_of(*parts):
 
 def rotors_added(chi, motion):
     """Return what the simulated model has of rotor inertia beyond chi, by joint: its torque without friction tells."""
-    more = motion.carried - inverse_dynamics(*frictionless(ROBOT, chi), motion.q, motion.dq, motion.ddq)
+    more = motion.gear_torque - inverse_dynamics(*frictionless(ROBOT, chi), motion.q, motion.dq, motion.ddq)
     return np.sum(more * motion.ddq, axis=0) / np.sum(motion.ddq**2, axis=0)
 
 

@@ -15,7 +15,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload_fit import identify_load
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.information import gather
 from ros2_dynid.identification.regression.least_squares import (
     Moments,
@@ -45,7 +45,7 @@ def information(rng, *, count=600, load=None, gains=1.0, n_blocks=20, noise=NOIS
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq) + noise * rng.standard_normal(q.shape)
     prepared = as_prepared(ROBOT, q, dq, ddq, tau / gains)
     chunks = row_chunks(ROBOT, prepared, BASE.columns(ROBOT))
-    return gather(chunks, felt_by(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
+    return gather(chunks, find_dependence(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
 
 
 @pytest.mark.parametrize("estimator", [ols, wls])

@@ -143,7 +143,7 @@ def streams(robot, first, second, seed=30, count=600, noise=1e-3):
 
 def test_where_the_first_effort_is_that_of_the_link_the_second_is_the_motors():
     """Joint 1 has its sensor at the link and its motor's effort beside it; joints 2 and 3 the other way round."""
-    joints = (replace(ROBOT.joints[0], felt=()), *ROBOT.joints[1:])
+    joints = (replace(ROBOT.joints[0], measured_drive=()), *ROBOT.joints[1:])
     robot = replace(ROBOT, joints=joints, parameters={})
     base = base_parameters(robot)
     prepared = (streams(robot, (LINKS, CHI, CHI), (CHI, LINKS, LINKS)),)

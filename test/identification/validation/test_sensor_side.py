@@ -87,10 +87,10 @@ def test_sides_are_those_of_laws_compared_by_hand(seed, drives):
         share = largest * np.linalg.norm(p.dq[:, j - 1]) / np.linalg.norm(p.tau[:, j - 1])
         assert side.share == pytest.approx(share, rel=1e-6)
         if estimate.value[k] > SURE * estimate.std[k]:
-            assert (side.felt, side.clear, side.growth) == (DRIVE, True, 0.0)
+            assert (side.measured_drive, side.clear, side.growth) == (DRIVE, True, 0.0)
             continue
         felt, growth, scatter = side_by_hand(problem, estimate, j)
-        assert side.felt == felt
+        assert side.measured_drive == felt
         assert (side.growth, side.scatter) == (pytest.approx(growth, abs=1e-6), pytest.approx(scatter, abs=1e-6))
         assert side.clear == ("Fv" not in felt and share < SHOWN)
 
@@ -98,7 +98,9 @@ def test_sides_are_those_of_laws_compared_by_hand(seed, drives):
 def test_a_joint_at_the_link_is_not_asked_and_one_that_is_not_known_has_no_share():
     problem = problem_of(((0.0, 0.0, 0.0),) * 3)
     estimate = wls(problem.information)
-    linked = replace(ROBOT, joints=tuple(replace(j, felt=()) if k == 1 else j for k, j in enumerate(ROBOT.joints)))
+    linked = replace(
+        ROBOT, joints=tuple(replace(j, measured_drive=()) if k == 1 else j for k, j in enumerate(ROBOT.joints))
+    )
     assert list(compare_sensor_sides(replace(problem, robot=linked), estimate)) == [NAMES[0], NAMES[2]]
     lost = estimate.identified.copy()
     lost[place("Fv", 3)] = False
@@ -106,7 +108,9 @@ def test_a_joint_at_the_link_is_not_asked_and_one_that_is_not_known_has_no_share
     assert unknown.share == np.inf and not unknown.clear
     few = replace(problem, information=problem.information.take([0, 1]))
     sides = compare_sensor_sides(few, estimate)
-    assert all((side.felt, side.clear) == (DRIVE, False) for side in sides.values()), "too few folds to compare"
+    assert all((side.measured_drive, side.clear) == (DRIVE, False) for side in sides.values()), (
+        "too few folds to compare"
+    )
 
 
 @pytest.mark.parametrize(("deviations", "certain"), [(1.01 * SURE, True), (0.99 * SURE, False)])
@@ -118,5 +122,5 @@ def test_a_friction_term_that_is_certainly_there_is_of_a_motor(deviations, certa
     value[estimate.layout.friction] = deviations * estimate.std[estimate.layout.friction]
     value[[place("Fv", 3), place("Fc", 3)]] = 0.0
     sides = compare_sensor_sides(problem, replace(estimate, value=value))
-    assert (sides[NAMES[2]].felt == DRIVE and sides[NAMES[2]].clear) == certain
-    assert not (sides[NAMES[0]].felt == DRIVE and sides[NAMES[0]].clear), "the term is of another joint"
+    assert (sides[NAMES[2]].measured_drive == DRIVE and sides[NAMES[2]].clear) == certain
+    assert not (sides[NAMES[0]].measured_drive == DRIVE and sides[NAMES[0]].clear), "the term is of another joint"
