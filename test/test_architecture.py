@@ -5,12 +5,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from architecture import BEGIN, LAYERS, PAGE, ROOT, layer_table, module_name, place, sources
+from architecture import BEGIN, LAYERS, PACKAGE, PAGE, ROOT, layer_table, module_name, place, sources
+from recordings import simulated, simulated_truth
+from ros2_dynid import pipeline
+from ros2_dynid.identification.options import IdentifyOptions
 
 ROS = ("rclpy", "launch", "launch_ros", "ament_index_python", "rcl_interfaces", "lifecycle_msgs", "diagnostic_msgs")
 MESSAGES = ("_msgs", "_srvs", "_interfaces")
@@ -76,8 +82,54 @@ def test_the_walks_and_the_guide_name_modules_that_exist():
     walks = re.findall(r"^ +(?:->|<-)? *([a-z_.]+(?:, [a-z_.]+)*) {2,}", text, re.MULTILINE)
     walked = {name for line in walks for name in line.split(", ")}
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", text.partition("## Where to add")[2].partition("## ")[0]))
-    assert len(walked) > 15 and len(named) > 15
+    assert len(walked) > 10 and len(named) > 15
     assert walked | {name for name in named if not name.endswith((".py", ".action"))} <= known
+
+
+def test_the_page_has_the_modules_of_identify_in_the_order_of_their_first_call(tmp_path):
+    robot, recording, options = simulated_truth()[0], simulated(), IdentifyOptions()
+    called: dict[str, None] = {}
+
+    def note_call(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and frame.f_code.co_flags & inspect.CO_NEWLOCALS and path.is_relative_to(PACKAGE):
+            called[module_name(path).removeprefix("ros2_dynid.")] = None
+
+    sys.setprofile(note_call)
+    try:
+        pipeline.identify(robot, [recording], options=options, output=tmp_path)
+    finally:
+        sys.setprofile(None)
+    rows = re.findall(r"^\| `(identification\.[a-z]+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    page = [name for stage, _, inner in rows for name in (stage, *re.findall(r"`([\w.]+)`", inner))]
+    first_calls = [name for name in called if name.startswith("identification.")]
+    assert page == first_calls
+    for stage, function, _ in rows:
+        assert callable(getattr(importlib.import_module(f"ros2_dynid.{stage}"), function))
+
+
+@pytest.mark.parametrize(
+    ("row", "example"),
+    [
+        ("an estimator", r"IRLS|\birls\b"),
+        ("a kind of friction term", r"\bFcub\b|FrictionKind.CUBIC"),
+        ("a bag format", r"rosbag1_file|Rosbag1File"),
+        ("a table format", r"npz_file|iter_npz"),
+        ("an option of identification", r"\bessential_std\b"),
+        ("a use case", r"\bGainsRequest\b"),
+        ("a remark of the verdict", r"\bremark_on_coverage\b"),
+    ],
+)
+def test_the_guide_names_every_module_that_knows_an_example_of_its_kind(row, example):
+    """What is said to be in one place is in no other: whoever adds the next one finds all of them on the page."""
+    guide = PAGE.read_text().partition("## Where to add")[2].partition("## ")[0]
+    (answer,) = re.findall(rf"^\| {row} \| (.*) \|$", guide, re.MULTILINE)
+    named = re.findall(r"`([a-z_]+(?:\.[a-z_0-9]+)*)`", answer)
+    knowing = {
+        module_name(path).removeprefix("ros2_dynid.") for path in sources() if re.search(example, path.read_text())
+    }
+    assert knowing
+    assert not [name for name in knowing if not any(name == one or name.startswith(f"{one}.") for one in named)]
 
 
 @pytest.mark.parametrize("path", sources(), ids=module_name)

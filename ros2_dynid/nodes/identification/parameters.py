@@ -24,7 +24,7 @@ PARAMETERS = (
     Described(
         "method",
         "wls",
-        "estimator: ols, wls, irls, tls, iv, idim-iv, didim, energy, sequential or recursive",
+        f"estimator: {', '.join(METHODS)}",
         choices=METHODS,
     ),
     Described(
