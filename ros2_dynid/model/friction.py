@@ -194,7 +194,6 @@ register(
     )
 )
 
-
 register(
     FrictionKind(
         name="cubic",
@@ -210,19 +209,31 @@ register(
     )
 )
 
-
 register(
     FrictionKind(
-        name="root",
-        symbol="Frt",
-        column=lambda x: x.sign * x.root(x.v),
-        units=("N.m.(s/rad)^0.5", "N.(s/m)^0.5"),
-        formula="Frt sqrt(|v|) sign(v)",
-        meaning="viscous friction that grows slower than the speed",
-        code=2,
+        name="load",
+        symbol="Fl",
+        column=lambda x: x.sign * x.load,
+        units=("1", "1"),
+        formula="Fl |tau_r| sign(v)",
+        meaning="Coulomb friction that grows with the load on the gear",
+        code=4,
+        loaded=True,
     )
 )
 
+register(
+    FrictionKind(
+        name="load_viscous",
+        symbol="Flv",
+        column=lambda x: x.v * x.load,
+        units=("s/rad", "s/m"),
+        formula="Flv |tau_r| v",
+        meaning="viscous friction that grows with the load on the gear",
+        code=5,
+        loaded=True,
+    )
+)
 
 register(
     FrictionKind(
@@ -248,6 +259,17 @@ register(
     )
 )
 
+register(
+    FrictionKind(
+        name="root",
+        symbol="Frt",
+        column=lambda x: x.sign * x.root(x.v),
+        units=("N.m.(s/rad)^0.5", "N.(s/m)^0.5"),
+        formula="Frt sqrt(|v|) sign(v)",
+        meaning="viscous friction that grows slower than the speed",
+        code=2,
+    )
+)
 
 register(
     FrictionKind(
@@ -265,35 +287,6 @@ register(
     )
 )
 
-
-register(
-    FrictionKind(
-        name="load",
-        symbol="Fl",
-        column=lambda x: x.sign * x.load,
-        units=("1", "1"),
-        formula="Fl |tau_r| sign(v)",
-        meaning="Coulomb friction that grows with the load on the gear",
-        code=4,
-        loaded=True,
-    )
-)
-
-
-register(
-    FrictionKind(
-        name="load_viscous",
-        symbol="Flv",
-        column=lambda x: x.v * x.load,
-        units=("s/rad", "s/m"),
-        formula="Flv |tau_r| v",
-        meaning="viscous friction that grows with the load on the gear",
-        code=5,
-        loaded=True,
-    )
-)
-
-
 register(
     FrictionKind(
         name="temperature",
@@ -307,7 +300,6 @@ register(
         thermal=True,
     )
 )
-
 
 register(
     FrictionKind(
