@@ -13,6 +13,7 @@ import time
 import pytest
 
 from bagmaker import plain_messages, write_bag
+from ros2_dynid.processes import own_domain
 
 rclpy = pytest.importorskip("rclpy")
 
@@ -23,19 +24,20 @@ def listener(monkeypatch):
     from rosgraph_msgs.msg import Clock
     from sensor_msgs.msg import JointState
 
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    monkeypatch.setenv("ROS_DOMAIN_ID", "87")
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node("listener", context=context)
-    executor = rclpy.executors.SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    states, clocks = [], []
-    node.create_subscription(JointState, "/joint_states", states.append, QoSProfile(depth=5000))
-    node.create_subscription(Clock, "/clock", clocks.append, QoSProfile(depth=5000))
-    yield states, clocks, lambda: executor.spin_once(timeout_sec=0.05)
-    node.destroy_node()
-    rclpy.shutdown(context=context)
+    with own_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        context = rclpy.Context()
+        rclpy.init(context=context)
+        node = rclpy.create_node("listener", context=context)
+        executor = rclpy.executors.SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        states, clocks = [], []
+        node.create_subscription(JointState, "/joint_states", states.append, QoSProfile(depth=5000))
+        node.create_subscription(Clock, "/clock", clocks.append, QoSProfile(depth=5000))
+        yield states, clocks, lambda: executor.spin_once(timeout_sec=0.05)
+        node.destroy_node()
+        rclpy.shutdown(context=context)
 
 
 def test_a_bag_is_played_at_twice_its_speed(tmp_path, listener):
