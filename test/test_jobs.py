@@ -7,59 +7,28 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ended import has_ended
+from light_jobs import ODD, Answer, Wish, light_job_process
 from ros2_dynid import jobs
 from ros2_dynid.errors import InputError
-from ros2_dynid.jobs import DOERS, IDENTIFY, PAYLOAD, PLAN, Job, JobError, UseCase
+from ros2_dynid.jobs import DOERS, IDENTIFY, PAYLOAD, PLAN, Job, JobError
 from ros2_dynid.usecases.identify import IdentifyRequest
 from ros2_dynid.usecases.payload import PayloadRequest
 from ros2_dynid.usecases.plan import PlanRequest
 from ros2_dynid.usecases.robot_source import RobotSource
 
 ROBOT = RobotSource("demo3")
-HEAD = """
-import json, os, signal, subprocess, sys, time
-pipe, parent = map(int, sys.argv[1:3])
-def tell(message):
-    os.write(pipe, (message if isinstance(message, str) else json.dumps(message)).encode() + b"\\n")
-"""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What is asked for."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What is answered."""
-
-    text: str
-
-
-def _refuse(wish: Wish) -> None:
-    if wish.number < 0:
-        raise InputError(f"number is {wish.number}", "give a positive one")
-
-
-ODD = UseCase("odd", Wish, Answer, lambda wish, progress=None: Answer(str(wish.number)), _refuse)
 
 
 @pytest.fixture
 def process(tmp_path, monkeypatch):
-    """Return how to write the process that jobs start: a light one, that speaks as ours does."""
-    (tmp_path / "ros2_dynid").mkdir()
-    (tmp_path / "ros2_dynid/__init__.py").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return lambda body: (tmp_path / "ros2_dynid/job_process.py").write_text(HEAD + body)
+    """Return how to write the process that jobs start."""
+    return light_job_process(tmp_path, monkeypatch)
 
 
 def handles() -> int:

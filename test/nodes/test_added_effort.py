@@ -56,7 +56,7 @@ def test_the_arm_is_held_and_fed_forward_without_a_jerk(tmp_path, adds):
         client.create_subscription(JointTrajectory, "joint_trajectory", passed.append, COMMANDS)
         here = client.position()
         client.wait(lambda: client.count_subscribers("joint_trajectory") >= 2, 10.0, "the connection")
-        client._reference.publish(trajectory_message(quintic(made.robot.active_names, here, here + 0.4, 1.5)))
+        client.send(trajectory_message(quintic(made.robot.active_names, here, here + 0.4, 1.5)), feedforward=True)
         client.wait(lambda: bool(passed), 10.0, "the trajectory")
         efforts = reference_of(passed[0], made.robot).tau
         assert np.abs(efforts[:3]).max() < 3.0 if adds != "nothing" else np.abs(efforts[:3]).max() > 10.0
@@ -70,7 +70,7 @@ def test_a_wrong_declaration_is_refused_at_rest_and_none_as_well(tmp_path):
         commands = begin(tmp_path, made, "gravity", "nothing", output="effort")
         made.client.wait(lambda: "the robot seems to hold itself" in made.log("feedforward"), 20.0, "the refusal")
         names, here = made.robot.active_names, made.client.position()
-        made.client._reference.publish(trajectory_message(quintic(names, here, here + 0.2, 1.0)))
+        made.client.send(trajectory_message(quintic(names, here, here + 0.2, 1.0)), feedforward=True)
         made.client.wait(lambda: "reference refused" in made.log("feedforward"), 20.0, "the refusal")
         time.sleep(0.5)
         assert not commands and np.allclose(made.client.position(), START, atol=0.05)
@@ -88,6 +88,6 @@ def test_nothing_leaves_undeclared(tmp_path, output):
         passed = []
         made.client.create_subscription(JointTrajectory, "joint_trajectory", passed.append, COMMANDS)
         here = made.client.position()
-        made.client._reference.publish(trajectory_message(quintic(made.robot.active_names, here, here + 0.2, 1.0)))
+        made.client.send(trajectory_message(quintic(made.robot.active_names, here, here + 0.2, 1.0)), feedforward=True)
         made.client.wait(lambda: "reference refused" in made.log("feedforward"), 20.0, "the refusal")
         assert not commands and not passed

@@ -68,7 +68,7 @@ class Scene:
 
     def heal(self):
         self.relay.change = lambda message: message
-        self.client.wait(lambda: self.client.speed() < 0.02, 20.0, "rest")
+        self.at_rest()
 
     def plan(self, file="slow.yaml"):
         return self.client.call(PlanExcitation, "excitation/plan", file=[file])
@@ -87,11 +87,8 @@ class Scene:
         return self.client.excitation_state.text
 
     def at_rest(self):
-        """The robot itself, not what is told of it, is at rest, and stays there."""
-        self.client.wait(lambda: self.client.speed() < 0.03, 10.0, "rest")
-        q = self.client.position()
-        time.sleep(0.3)
-        assert np.allclose(self.client.position(), q, atol=5e-3)
+        """Wait until the robot itself, whatever is told of it, is at rest."""
+        self.client.wait_for_rest(0.02, 20.0)
 
 
 @pytest.mark.timeout(170)
@@ -99,7 +96,7 @@ def test_nothing_moves_unwatched(tmp_path):
     with graph(tmp_path) as made:
         saved_motion(tmp_path / "trajectories", made.robot)
         permuted(tmp_path / "trajectories", made.robot)
-        made.start("sim_robot", start="[0.0, -1.0, 0.0]", rate=500.0)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]")
         made.start(
             "excitation", robot=None, tracking_tolerance=0.05, stale_seconds=0.5, start_delay=0.0, settle_seconds=0.1,
             approach_speed=0.6, collisions="false", remap=("joint_states:=relayed_states",),
@@ -312,7 +309,7 @@ def test_long_plans_go_in_few_points_and_sensors_may_jitter(tmp_path):
     """Items 20, 21, 22 and 25: a plan of a minute, an arm that droops, velocities with jitter."""
     with graph(tmp_path) as made:
         long_motion(tmp_path / "trajectories", made.robot)
-        made.start("sim_robot", start="[0.0, -1.0, 0.0]", rate=500.0, stiffness=3.0)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]", stiffness=3.0)
         made.start(
             "excitation", stale_seconds=0.5, start_delay=0.0, settle_seconds=0.1, approach_speed=0.6,
             collisions="false", remap=("joint_states:=relayed_states",),
@@ -396,7 +393,7 @@ def long_motion(folder, robot):
 def test_a_start_right_after_activation_waits_until_the_robot_is_seen(tmp_path):
     with graph(tmp_path) as made:
         saved_motion(tmp_path / "trajectories", made.robot)
-        made.start("sim_robot", start="[0.0, -1.0, 0.0]", rate=500.0)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]")
         made.start(
             "excitation", autostart="false", start_delay=0.0, collisions="false",
             remap=("joint_states:=relayed_states",),

@@ -32,7 +32,7 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
         client, robot = made.client, made.robot
         perfect_model(robot, tmp_path / "model.yaml")
         odd = Oddity(client)
-        made.start("sim_robot", start="[0.0, -1.0, 0.0]", rate=500.0)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]")
         for node, more in (
             ("excitation", {}),
             ("recorder", {}),

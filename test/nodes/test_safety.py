@@ -97,15 +97,15 @@ def a_stop_call_brakes_within_the_limits(made, sent):
 def a_trajectory_for_another_robot_moves_nothing(made):
     """Send such trajectories straight to the robot and by way of the feedforward, which passes nothing on."""
     client = made.client
-    client.wait(lambda: client.speed() < 0.05, 10.0, "rest")
+    client.wait_for_rest(0.05, 10.0)
     q = client.position()
     names = made.robot.active_names
     strange = trajectory_message(quintic(("left", "right"), q[:2], q[:2] + 0.5, 1.0))
     missing = trajectory_message(quintic(names[:2], q[:2], q[:2] + 0.5, 1.0))
     more = trajectory_message(quintic((*names, "gripper"), np.append(q, 0), np.append(q, 0) + 0.5, 1.0))
     for wrong in (strange, missing, more):
-        client._direct.publish(wrong)
-        client._reference.publish(wrong)
+        for feedforward in (False, True):
+            client.send(wrong, feedforward=feedforward)
     client.wait(lambda: made.log("sim_robot").count("refused") == 3, 10.0, "the refusals")
     client.wait(lambda: "reference refused" in made.log("feedforward"), 10.0, "the refusals")
     # The trajectories ask for half a radian; under gravity the position control alone sags by a hundredth of one.

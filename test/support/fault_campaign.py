@@ -41,6 +41,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from bag_messages import bag_messages
 from fault_proxy import BLIND, COMMAND_FAULTS, STATE_FAULTS, Fault, Later, Proxy
+from node_zygote import ForkedNodes
 from pauses import file_of, longest_pause, watch_pauses
 from perfect import perfect_model
 from ros2_dynid.control.stop import approach_reference, quintic
@@ -120,39 +121,24 @@ class Run:
     sent: list[str] = field(default_factory=list)
 
 
-class Spares:
-    """Nodes by name; each has a second process that waits to replace it."""
+class Nodes:
+    """Nodes by name, forked from a process that has imported them: one that was killed is replaced at once."""
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self._processes, self._folder = processes, folder
         self._arguments: dict[str, list[str]] = {}
-        self._waiting: dict[str, Any] = {}
         self._number = 0
         self.running: dict[str, Any] = {}
 
     def describe(self, node: str, remap: tuple[str, ...], **parameters: Any) -> None:
         text = [part for key, value in parameters.items() for part in ("-p", f"{key}:={value}")]
         text += [part for rule in remap for part in ("-r", rule)]
-        self._arguments[node] = ["standby", node, "--ros-args", *text]
-
-    def prepare(self, node: str) -> None:
-        self._number += 1
-        name = f"{node}_{self._number}"
-        self._waiting[node] = self._processes.start(name, self._arguments[node], talk=True)
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._waiting[node].pid, 10)
+        self._arguments[node] = ["watched_node", str(self._folder), node, "--ros-args", *text]
 
     def start(self, node: str) -> Any:
-        """Let the spare run; prepare the next one."""
-        if node not in self._waiting:
-            self.prepare(node)
-        process = self._waiting.pop(node)
-        with contextlib.suppress(OSError):  # without root a priority cannot be taken back
-            os.setpriority(os.PRIO_PROCESS, process.pid, 0)
-        process.stdin.write(f"{self._folder}\n")
-        process.stdin.flush()
-        self.running[node] = process
-        return process
+        self._number += 1
+        self.running[node] = self._processes.start(f"{node}_{self._number}", self._arguments[node])
+        return self.running[node]
 
     def kill(self, node: str) -> None:
         process = self.running.pop(node)
@@ -189,7 +175,7 @@ class Lane(Node):
         self.folder, self.seed = folder, seed
         self.robot = load_robot(str(robot_path))
         self.robot_path = robot_path
-        self.spares = Spares(processes, folder)
+        self.nodes = Nodes(processes, folder)
         self.watchdog = Watchdog(self.robot, controlled=self.controlled)
         self.proxy = Proxy(self, self.watchdog.state, self.watchdog.trajectory, self.watchdog.efforts)
         self.state, self.exciting = "", False
@@ -201,7 +187,7 @@ class Lane(Node):
         self._healer, self._running = threading.RLock(), None
         self._own_pauses = file_of(folder, os.getpid())
         watch_pauses(self._own_pauses)
-        self._later = Later()  # also starts processes: one started by a thread ends with that thread
+        self._later = Later()
         self.create_subscription(ExcitationState, "excitation_state", self._on_excitation_state, LATCHED)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self)
@@ -269,7 +255,7 @@ class Lane(Node):
 
     def paused(self, node: str) -> Callable[[random.Random], None]:
         def act(_: random.Random) -> None:
-            pid = self.spares.running[node].pid
+            pid = self.nodes.running[node].pid
             os.kill(pid, signal.SIGSTOP)
             self._healing.append(lambda: os.kill(pid, signal.SIGCONT))
 
@@ -279,7 +265,7 @@ class Lane(Node):
         """Let files of a node grow no more, as on a full disk."""
 
         def act(_: random.Random) -> None:
-            pid = self.spares.running[node].pid
+            pid = self.nodes.running[node].pid
             _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
             self._bag_state["disk"] = True
@@ -289,7 +275,7 @@ class Lane(Node):
 
     def killed(self, node: str) -> Callable[[random.Random], None]:
         def act(_: random.Random) -> None:
-            self.spares.kill(node)
+            self.nodes.kill(node)
             if node == "recorder":
                 self._bag_state["killed"] = time.monotonic()
             self._healing.append(lambda: self.restart(node))
@@ -297,10 +283,9 @@ class Lane(Node):
         return act
 
     def restart(self, node: str) -> None:
-        self.spares.start(node)
+        self.nodes.start(node)
         if node == "sim_robot":
             self.watchdog.forget()
-        self.spares.prepare(node)
 
     def heal(self, index: int) -> None:
         """End the fault of a run, unless that run is over."""
@@ -339,7 +324,7 @@ class Lane(Node):
 
     def _pauses(self, fault: str, since: float) -> tuple[float, float]:
         """Return the longest pauses [s] that were not the fault: of the robot and this process, and of any process."""
-        nodes = {node: pause for node, pause in self.spares.pauses(since).items() if node not in fault}
+        nodes = {node: pause for node, pause in self.nodes.pauses(since).items() if node not in fault}
         own = longest_pause(self._own_pauses, since)
         gap = 0.0 if "sim_robot" in fault else self.watchdog.longest_gap
         plant = max(own, gap, nodes.get("sim_robot", 0.0))
@@ -348,7 +333,7 @@ class Lane(Node):
     def begin_anew(self) -> None:
         """Start the moving nodes again, so that the next run shows its own fault."""
         for node in self.anew:
-            self.spares.kill(node)
+            self.nodes.kill(node)
             self.restart(node)
         self.until(self.ready, 60.0)
 
@@ -382,9 +367,9 @@ class Lane(Node):
             self.watchdog.note("the robot does not come to rest", danger=True)
             self.call(SetBool, "sim_robot/emergency_stop", data=True)
             self.call(SetBool, "sim_robot/emergency_stop", data=False)
-        for node in self.spares.died():
-            self.watchdog.note(f"{node} ended by itself: {self.spares.last_words()}")
-            self.spares.running.pop(node)
+        for node in self.nodes.died():
+            self.watchdog.note(f"{node} ended by itself: {self.nodes.last_words()}")
+            self.nodes.running.pop(node)
             self.restart(node)
         run.recorded = self.check_bags()
         run.seconds, run.peak_speed = time.monotonic() - began, self.watchdog.peak_speed
@@ -451,13 +436,11 @@ class MotionLane(Lane):
     def begin(self) -> None:
         sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
         clock = ("/clock:=truth_clock",) if self.sim_time else ()
-        self.spares.describe("sim_robot", (*sim, *clock), robot=self.robot_path, rate=SIM_RATE, start='[-0.3, 0.3]',
+        self.nodes.describe("sim_robot", (*sim, *clock), robot=self.robot_path, rate=SIM_RATE, start='[-0.3, 0.3]',
                              publish_clock=self.sim_time)  # fmt: skip
-        self.spares.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0,
+        self.nodes.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0,
                              use_sim_time=self.sim_time)  # fmt: skip
-        self.spares.describe("excitation", (), **self.excitation())
-        for node in ("sim_robot", "recorder", "excitation"):
-            self.spares.prepare(node)
+        self.nodes.describe("excitation", (), **self.excitation())
         save_motion(self.folder / "trajectories", self.robot.active_names, self.motion, self.amplitude)
         self._descriptions: Any = None
         if self.sim_time:
@@ -466,11 +449,9 @@ class MotionLane(Lane):
             self._clock_count, self._clock_every = 0, 1
             self.create_subscription(Clock, "truth_clock", self._on_clock, 10)
         for node in ("sim_robot", "recorder", "excitation"):
-            self.spares.start(node)
+            self.nodes.start(node)
         if not self.until(self.planned, 60.0):
-            raise RuntimeError(f"the graph did not start: {self.refusal or self.spares.last_words()}")
-        for node in ("sim_robot", "recorder", "excitation"):
-            self.spares.prepare(node)
+            raise RuntimeError(f"the graph did not start: {self.refusal or self.nodes.last_words()}")
 
     def excitation(self) -> dict[str, Any]:
         return {
@@ -480,7 +461,7 @@ class MotionLane(Lane):
         }  # fmt: skip
 
     def ready(self) -> bool:
-        return "excitation" in self.spares.running and self.planned() and self.watchdog.resting
+        return "excitation" in self.nodes.running and self.planned() and self.watchdog.resting
 
     def planned(self) -> bool:
         """Return whether the excitation has taken the motion."""
@@ -569,14 +550,13 @@ class MotionLane(Lane):
 
     def second(self, _: random.Random) -> None:
         """Start a second excitation beside the first."""
-        first = self.spares.running["excitation"]
-        other = self.spares.start("excitation")
-        self.spares.running["excitation"] = first
+        first = self.nodes.running["excitation"]
+        other = self.nodes.start("excitation")
+        self.nodes.running["excitation"] = first
 
         def end() -> None:
             other.kill()
             other.wait()
-            self.spares.prepare("excitation")
 
         self._healing.append(end)
 
@@ -613,7 +593,7 @@ class MotionLane(Lane):
 
     def over(self) -> bool:
         """Return whether nothing is to be waited for any more."""
-        if "excitation" not in self.spares.running:
+        if "excitation" not in self.nodes.running:
             return self.watchdog.resting
         return self.state.startswith(("done", "aborted", "idle", "fault", "stopped", "inactive"))
 
@@ -655,23 +635,19 @@ class EffortLane(Lane):
 
     def begin(self) -> None:
         sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
-        self.spares.describe("sim_robot", sim, robot=self.robot_path, rate=SIM_RATE)
-        self.spares.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0)
+        self.nodes.describe("sim_robot", sim, robot=self.robot_path, rate=SIM_RATE)
+        self.nodes.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0)
         perfect_model(self.robot, self.folder / "model.yaml")
-        self.spares.describe("feedforward", (), robot=self.robot_path, model=self.folder / "model.yaml",
+        self.nodes.describe("feedforward", (), robot=self.robot_path, model=self.folder / "model.yaml",
                              output="effort", rate=SIM_RATE, background_rate=10.0, priority=0)  # fmt: skip
         for node in ("sim_robot", "recorder", "feedforward"):
-            self.spares.prepare(node)
-        for node in ("sim_robot", "recorder", "feedforward"):
-            self.spares.start(node)
+            self.nodes.start(node)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
         self._braked = False
         self._brakes = self.create_client(SetBool, "sim_robot/emergency_stop")
         self.proxy.ceased = self.brake
         if not self.until(self.ready, 60.0) or self.call(StopRecording, "recorder/stop", timeout=30.0) is None:
-            raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
-        for node in ("sim_robot", "recorder", "feedforward"):
-            self.spares.prepare(node)
+            raise RuntimeError(f"the graph did not start: {self.nodes.last_words()}")
 
     def ready(self) -> bool:
         return self._reference.get_subscription_count() > 0 and self.watchdog.resting
@@ -805,7 +781,7 @@ def lane(kind: str, folder: Path, seed: int) -> Iterator[Lane]:
         os.environ.update(environment)
         rclpy.init()
         path = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
-        with Processes(folder, {**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}) as processes:
+        with ForkedNodes(folder, {**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}) as processes:
             made = LANES[kind](folder, processes, robot, seed)
             try:
                 made.begin()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Nodes made in the process of the test and not spun: their callbacks are called one by one, and answer at once."""
+"""Nodes made in the process of the test: spun in a thread, or not, and then their callbacks are called one by one."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
@@ -95,3 +97,21 @@ def soon(done: Callable[[], Any], what: str, patience: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < until, what
         time.sleep(0.001)
+
+
+@contextlib.contextmanager
+def spun(*nodes: Any, threads: int = 2) -> Iterator[None]:
+    """Spin nodes in a thread; they are destroyed at the end."""
+    executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
+    for node in nodes:
+        executor.add_node(node)
+    thread = threading.Thread(target=executor.spin, name="spin", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        executor.shutdown(timeout_sec=5.0)
+        thread.join(5.0)
+        for node in nodes:
+            node.destroy_node()
+        assert not thread.is_alive(), "the executor still spins after 5 s"

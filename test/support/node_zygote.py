@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,6 +79,7 @@ class Zygote:
 
     def __init__(self) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking = threading.Lock()
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         path = [str(Path(__file__).resolve().parent), environment.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
@@ -93,12 +95,13 @@ class Zygote:
         """Start `python -m` with the arguments; what it says goes to the file `log`."""
         asked = {"arguments": list(arguments), "environment": dict(environment), "parent": os.getpid()}
         prctl = ctypes.CDLL(None).prctl
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
-        try:
-            socket.send_fds(self._here, [json.dumps(asked).encode()], [log])
-            return Adopted(int(self._here.recv(16)))
-        finally:
-            prctl(PR_SET_CHILD_SUBREAPER, 0)  # other orphans are none of ours
+        with self._asking:
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
+            try:
+                socket.send_fds(self._here, [json.dumps(asked).encode()], [log])
+                return Adopted(int(self._here.recv(16)))
+            finally:
+                prctl(PR_SET_CHILD_SUBREAPER, 0)  # other orphans are none of ours
 
 
 @functools.cache

@@ -114,9 +114,13 @@ class Client(Caller):
         velocity = speed * np.array([min(limit.velocity, 3.0) for limit in limits])
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
         way = approach_reference(self.robot.active_names, self.position(), q, velocity, acceleration).shifted(0.01)
-        self._direct.publish(trajectory_message(way))
+        self.send(trajectory_message(way), feedforward=False)
         end = self._live.stamp + int((way.duration + 0.3) * 1e9)
         self.wait(lambda: self._live.stamp >= end, way.duration + 20.0, "a move")
+
+    def send(self, message: JointTrajectory, *, feedforward: bool) -> None:
+        """Send a trajectory as it is, to the controller or to the feedforward."""
+        (self._reference if feedforward else self._direct).publish(message)
 
     def follow(self, points: Reference, *, feedforward: bool) -> tuple[Array, Array]:
         """Send a trajectory, directly or by way of the feedforward; return times (N,) [s] and positions (N, n)."""
@@ -125,7 +129,7 @@ class Client(Caller):
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(start, 1_000_000_000)
         with self._lock:
             self._log = []
-        (self._reference if feedforward else self._direct).publish(message)
+        self.send(message, feedforward=feedforward)
         end = start + int(points.duration * 1e9)
         self.wait(lambda: self._live.stamp >= end, LEAD + points.duration + 20.0, "a trajectory")
         with self._lock:

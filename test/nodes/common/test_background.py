@@ -10,58 +10,61 @@ import pytest
 
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.msg")
-from ros2_dynid.errors import DynidError
+from light_jobs import ODD, Answer, Wish, light_job_process
+from ros2_dynid.jobs import JobError
 from ros2_dynid.nodes.common.background import OneJob
 
-
-class Job:
-    """A job that lasts until it is cancelled or told to end."""
-
-    def __init__(self, use_case, request):
-        self.request, self.cancelled, self.end = request, False, threading.Event()
-        Job.last = self
-
-    def cancel(self):
-        self.cancelled = True
-        self.end.set()
-
-    def wait(self, progress):
-        assert self.end.wait(10.0)
-        return "cancelled" if self.cancelled else self.request
+BEGINS = 'tell({"stage": "begun", "progress": 0.0}); '
 
 
-def test_one_job_at_a_time_and_only_its_own_cancel_ends_it(monkeypatch):
-    monkeypatch.setattr("ros2_dynid.nodes.common.background.Job", Job)
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """Return how to write the process that jobs start."""
+    return light_job_process(tmp_path, monkeypatch)
+
+
+class Waiting:
+    """Somebody who waits for a job of `one`, which has begun; ended() returns what became of it."""
+
+    def __init__(self, one, cancelled=None):
+        self._outcome, begun = [], threading.Event()
+
+        def wait():
+            try:
+                self._outcome.append(one.work(ODD, Wish(1), lambda *_: begun.set(), cancelled))
+            except JobError as error:
+                self._outcome.append(str(error))
+
+        self._thread = threading.Thread(target=wait, daemon=True)
+        self._thread.start()
+        assert begun.wait(20.0), "the job has not begun within 20 s"
+
+    def ended(self):
+        self._thread.join(20.0)
+        assert not self._thread.is_alive(), "the job has not ended within 20 s"
+        return self._outcome[0]
+
+
+def test_one_job_at_a_time_and_only_its_own_cancel_ends_it(process):
+    process(BEGINS + "time.sleep(60)")
     one, mine, other = OneJob("a plan"), threading.Event(), threading.Event()
-    found = []
-    Job.last = None
-    thread = threading.Thread(target=lambda: found.append(one.work(None, "asked", None, mine)))
-    thread.start()
-    try:
-        while Job.last is None:
-            threading.Event().wait(0.001)
-        with pytest.raises(DynidError, match="a plan is already going on"):
-            one.work(None, "second")
-        one.cancel(other)
-        assert other.is_set() and not Job.last.cancelled, "that of another request"
-        one.cancel(mine)
-        assert mine.is_set()
-    finally:
-        Job.last.end.set()
-        thread.join()
-    assert found == ["cancelled"]
-    assert one.work(None, "next", None, mine) == "cancelled", "one that is cancelled already ends at once"
+    waiting = Waiting(one, mine)
+    one.cancel(other)
+    assert other.is_set(), "that of another request"
+    with pytest.raises(JobError, match="a plan is already going on"):
+        one.work(ODD, Wish(2))
+    one.cancel(mine)
+    assert mine.is_set() and waiting.ended() == "cancelled; nothing was written"
+    with pytest.raises(JobError, match="cancelled"):
+        one.work(ODD, Wish(3), None, mine)  # one that is cancelled already ends at once
+    process('tell({"result": {"text": "done"}})')
+    assert one.work(ODD, Wish(4), None, threading.Event()) == Answer("done")
 
 
-def test_a_job_without_an_event_is_cancelled_by_anybody(monkeypatch):
-    monkeypatch.setattr("ros2_dynid.nodes.common.background.Job", Job)
-    one, found = OneJob("a plan"), []
-    Job.last = None
-    thread = threading.Thread(target=lambda: found.append(one.work(None, "asked")))
-    thread.start()
-    while Job.last is None:
-        threading.Event().wait(0.001)
+def test_a_job_without_an_event_is_cancelled_by_anybody(process):
+    process(BEGINS + "time.sleep(60)")
+    one = OneJob("a plan")
+    waiting = Waiting(one)
     one.cancel()
-    thread.join()
-    assert found == ["cancelled"]
+    assert waiting.ended() == "cancelled; nothing was written"
     one.cancel()  # nothing there

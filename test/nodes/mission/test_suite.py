@@ -78,7 +78,7 @@ def test_from_plan_to_feedforward(tmp_path):
     with graph(tmp_path) as made:
         nodes = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
         for node in nodes:
-            made.start(node)
+            made.start(node, **({"rate": 1000.0} if node == "sim_robot" else {}))
         made.ready(*nodes)
         client, robot = made.client, made.robot
         client.position()

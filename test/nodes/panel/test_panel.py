@@ -70,7 +70,7 @@ def test_a_person_plans_starts_and_stops(tmp_path):
     need_browser()
     with graph(tmp_path) as made, browser() as chromium:
         saved_motion(tmp_path / "trajectories", made.robot, seconds=10.0)
-        made.start("sim_robot", start=[0.0, -1.0, 0.0], rate=500.0)  # Chromium draws on the same two cores
+        made.start("sim_robot", start=[0.0, -1.0, 0.0])
         made.start("excitation", approach_speed=0.6, settle_seconds=0.1)
         made.start("panel", port=0, token="secret")
         made.ready("sim_robot", "excitation", "panel")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,12 +21,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.panel.publishers import Rviz
 
 pytestmark = pytest.mark.in_process
-
-
-ROBOT = load_robot("demo3")
-
-
-NAMES = ROBOT.active_names
+NAMES = load_robot("demo3").active_names
 
 
 class Marker:
@@ -39,21 +35,30 @@ class Marker:
         self.__dict__.update(fields)
 
 
-def test_paths_for_rviz_have_their_points_in_order():
+class Shown:
+    """A publisher that keeps what it is given."""
+
+    def __init__(self):
+        self.sent = []
+        self.publish = self.sent.append
+
+
+def test_paths_for_rviz_have_their_points_in_order(monkeypatch):
+    package = SimpleNamespace(Marker=Marker, MarkerArray=lambda markers: markers)
+    monkeypatch.setitem(sys.modules, "visualization_msgs", SimpleNamespace(msg=package))
+    monkeypatch.setitem(sys.modules, "visualization_msgs.msg", package)
     made = {}
 
     def publisher(kind, topic, qos):
-        made[topic] = Kept()
+        made[topic] = Shown() if topic == "~/plan_path" else Kept()
         return made[topic]
 
     now = SimpleNamespace(to_msg=lambda: Time(sec=3))
     node = SimpleNamespace(create_publisher=publisher, get_clock=lambda: SimpleNamespace(now=lambda: now))
-    rviz, shown = Rviz(node), []
-    rviz._markers, rviz._kind = SimpleNamespace(publish=shown.append), Marker
-    rviz._array = lambda markers: markers
+    rviz = Rviz(node)
     path = np.arange(24.0).reshape(4, 2, 3)
     rviz.path(path, "pedestal")
-    ((first, second),) = shown
+    ((first, second),) = made["~/plan_path"].sent
     for tip, marker in ((0, first), (1, second)):
         assert (marker.id, marker.type, marker.header.frame_id) == (tip, Marker.LINE_STRIP, "pedestal")
         np.testing.assert_array_equal([(p.x, p.y, p.z) for p in marker.points], path[:, tip])

@@ -43,7 +43,7 @@ def test_a_robot_tells_its_state_obeys_and_can_be_stopped(tmp_path):
         subscribe(DiagnosticArray, "/diagnostics", lambda m: told.update({s.name: s.message for s in m.status}), 10)
         trajectories = client.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         efforts = client.create_publisher(Float64MultiArray, "effort_commands", COMMANDS)
-        made.start("sim_robot", start=START.tolist(), rate=500.0, publish_clock="true", cold=31.0, warm=31.0)
+        made.start("sim_robot", start=START.tolist(), publish_clock="true", cold=31.0, warm=31.0)
         made.ready("sim_robot")
         client.wait(lambda: len(states) > 100 and len(clocks) > 10, 10.0, "joint states and the clock")
         last = states[-1]
