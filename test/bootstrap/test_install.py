@@ -110,7 +110,7 @@ def test_the_wheel_has_every_file_that_the_code_reads(distribution: Path) -> Non
     data = f"ros2_dynid-{__version__}.data/data/share/ros2_dynid"
     assert [name for name in shared if f"{data}/{name}" not in names] == []
     assert "Apache-2.0" in metadata
-    for extra in ("sim", "consistency", "collision", "fleet", "ros", "bench", "docs", "test", "all"):
+    for extra in ("sim", "collision", "fleet", "ros", "bench", "docs", "test", "all"):
         assert f"Provides-Extra: {extra}\n" in metadata
 
 

@@ -115,6 +115,12 @@ class World:
         if point is not None:
             self._references.publish(point)
 
+    def connected(self):
+        """Return whether what is published here reaches the node, and its torques have a publisher."""
+        publishers = (self._references, self._states)
+        heard = all(publisher.get_subscription_count() for publisher in publishers)
+        return heard and bool(self.client.count_publishers("effort_commands"))
+
     def close(self):
         self._ticker.close()
 
@@ -181,13 +187,7 @@ def world_of(tmp_path):
             made.world, made.process = world, made.start("feedforward", **parameters)
             if wait:
                 made.ready("feedforward")
-                made.client.wait(
-                    lambda: (
-                        made.client.count_subscribers("reference") and made.client.count_publishers("effort_commands")
-                    ),
-                    20.0,
-                    "the connection",
-                )
+                made.client.wait(world.connected, 20.0, "the connection")
             return made
 
         yield start
