@@ -75,8 +75,8 @@ class Bench:
         from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
         from ros2_dynid.nodes.common.fast import Stream
+        from ros2_dynid.nodes.common.lifecycle_node import raise_priority
         from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
-        from ros2_dynid.nodes.common.priority import raise_priority
 
         sys.setswitchinterval(5e-4)
         rclpy.init()

@@ -147,6 +147,14 @@ def made(node, tmp_path):
     return node_of(getattr(module, CLASSES[node]), robot='""', **options[node])
 
 
+@pytest.mark.parametrize("node", CLASSES)
+def test_the_docstring_of_a_node_names_its_topics_and_services(node):
+    text = importlib.import_module(f"ros2_dynid.nodes.{node}.node").__doc__
+    topics = {name.replace(f"/{node}/", "~/").lstrip("/") for name in {**PUBLISHED[node], **HEARD[node]}}
+    named = {name for name in topics | SERVICES[node] if re.search(rf"[\s(]/?{name}\b", text)}
+    assert named == topics | SERVICES[node]
+
+
 def kept(entities):
     """Return how topics are sent, by name."""
     found = {}

@@ -4,26 +4,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, NodeStatus, publish_diagnostics
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
-from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.rclpy_private import check_rclpy, state_label
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
 
 if TYPE_CHECKING:
     from ros2_dynid.usecases.robot_source import RobotSource
 
-__all__ = ["ERROR", "OK", "WARN", "ManagedNode", "NodeStatus"]
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+NodeStatus = tuple[bytes, str, Mapping[str, object]]
+"""Level, message and values."""
+TASK = "state"
+PERIOD = 1.0
+"""Name and period [s] of what a node says of itself on /diagnostics."""
 
 
 class ManagedNode(LifecycleNode):
@@ -204,3 +211,51 @@ class ManagedNode(LifecycleNode):
         self.deactivate()
         self.active = False
         return super().on_deactivate(state)
+
+
+def raise_priority(priority: int) -> bool:
+    """Schedule all threads there are now first in, first out with `priority` (1 to 99); return whether that is allowed.
+
+    For nodes that others wait for, where the system grants it (ulimit -r, or CAP_SYS_NICE). Processes and threads
+    started later are ordinary ones again: a compiler must not run before everything else.
+    """
+    try:
+        for thread in Path("/proc/self/task").iterdir():
+            policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
+    except (OSError, AttributeError):  # not allowed, or not Linux
+        return False
+    return True
+
+
+def publish_diagnostics(node: Node, status: Callable[[], NodeStatus]) -> None:
+    """Publish status() of `node` every second as `NAME: state`, NAME with its namespace, as long as the node lives."""
+    name = node.get_fully_qualified_name().strip("/")
+    try:
+        from diagnostic_updater import Updater
+    except ImportError:
+        publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 1)
+        node.create_timer(PERIOD, lambda: publisher.publish(_array(node, f"{name}: {TASK}", status())))
+        return
+    updater = Updater(node, PERIOD)
+    updater.setHardwareID("none")
+    updater.node_name = name
+    updater.add(TASK, lambda wrapper: _filled(wrapper, status()))
+
+
+def _array(node: Node, name: str, status: NodeStatus) -> DiagnosticArray:
+    level, message, values = status
+    pairs = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+    array = DiagnosticArray(
+        status=[DiagnosticStatus(level=level, name=name, message=message, hardware_id="none", values=pairs)]
+    )
+    array.header.stamp = node.get_clock().now().to_msg()
+    return array
+
+
+def _filled(wrapper: Any, status: NodeStatus) -> Any:
+    level, message, values = status
+    wrapper.summary(level, message)
+    for key, value in values.items():
+        wrapper.add(key, str(value))
+    return wrapper

@@ -2,6 +2,9 @@
 
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
+Services: ~/plan, ~/rehearse, ~/start and ~/stop. Subscribes to robot_description and joint_states. Publishes
+joint_trajectory (or sends it to an action), excitation_state and ~/planned.
+
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
 states send it events; what it sends to the controller has passed the gate and the controller's own checks.
 """

@@ -2,6 +2,10 @@
 
 """Node feedforward: the torque of the identified model along a reference, to a controller that adds it.
 
+Services: ~/stop, ~/fill_efforts and ~/set_payload. Subscribes to robot_description, joint_states, joint_temperatures,
+reference and base_parameters. Publishes joint_trajectory or feedforward_effort and effort_commands, and beside them
+dynamic_coefficients, ~/predicted, ~/external_effort, ~/external_wrench and ~/contact.
+
 By default `effort` is filled into the reference and passed on as joint_trajectory, to a controller that keeps control
 when this node dies. Streamed torques (output: effort) go out as JointState and as Float64MultiArray: a forward command
 controller applies the last one for ever if this node is killed.

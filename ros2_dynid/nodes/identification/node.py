@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node identification: base parameters from recordings or while the robot works, served to whoever needs them."""
+"""Node identification: base parameters from recordings or while the robot works, served to whoever needs them.
+
+Action: ~/identify. Services: ~/identify_recording, ~/identify_payload, ~/get_base_parameters and ~/convert_urdf.
+Subscribes to robot_description, recording and, online, joint_states. Publishes base_parameters and, online,
+online_parameters, drift, ~/predicted with its band ~/predicted_lower and ~/predicted_upper, ~/payload and
+~/payload_std. It moves nothing, reads and writes only inside its folders, and works in a process of its own, so that it
+answers meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +33,10 @@ from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.optional import optional
 from ros2_dynid.nodes.common.spin import run
-from ros2_dynid.nodes.identification.identify_action import IdentifyAction
 from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS
 from ros2_dynid.nodes.identification.requests import identify_request
-from ros2_dynid.nodes.identification.services import ModelServices, PayloadService
+from ros2_dynid.nodes.identification.services import IdentifyAction, ModelServices, PayloadService
 from ros2_dynid.progress import Progress
 from ros2_dynid.srv import IdentifyRecording
 from ros2_dynid.usecases.robot_source import RobotSource

@@ -2,8 +2,12 @@
 
 """Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
 
-It decides nothing about the robot: who may command and which buttons are enabled is preview.panel_rules, and every
-node checks each request itself.
+Calls plan, rehearse, start and stop of the excitation, the services of the recorder, identify and the lifecycle of the
+identification and set_payload of the feedforward (clients.py). Subscribes to robot_description, joint_states,
+joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift, feedforward/predicted,
+feedforward/external_effort, identification/predicted and /diagnostics (listening.py). Publishes preview/joint_states
+and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command and which buttons are
+enabled is preview.panel_rules, every node checks each request itself, and anyone may stop.
 """
 
 from __future__ import annotations
@@ -25,7 +29,6 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.answers import reason
 from ros2_dynid.nodes.common.background import THREADS
-from ros2_dynid.nodes.common.excitation_state import MOVING, STOPPED
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import inertia_message
@@ -42,6 +45,20 @@ from ros2_dynid.preview.scene import Appearance, sampled_path
 from ros2_dynid.report.build import verdict_of
 from ros2_dynid.usecases.plan import Surroundings
 from ros2_dynid.usecases.preview import robot_appearance
+
+MOVING = frozenset(
+    (
+        ExcitationState.APPROACH,
+        ExcitationState.SETTLE,
+        ExcitationState.REHEARSING,
+        ExcitationState.EXCITING,
+        ExcitationState.BRAKING,
+    )
+)
+"""States in which the excitation moves the robot, or is about to."""
+STOPPED = frozenset((ExcitationState.BRAKING, ExcitationState.ABORTED))
+"""States of a motion that did not reach its end."""
+
 
 LINES = 12
 """Lines of what happened that the page keeps."""

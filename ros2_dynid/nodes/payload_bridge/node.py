@@ -2,11 +2,15 @@
 
 """Node payload_bridge: gives an identified payload to the robot's driver, whatever its service looks like.
 
-Limits and error bars are checked first; the driver's answer, and what it tells when it is asked back, are passed on.
+Subscribes to robot_description. Service: ~/forward, which calls the service of the driver that is chosen by a
+parameter and described in config/payload_bridges.yaml. Limits and error bars are checked first, nothing that is refused
+reaches the driver; its answer, and what it tells when it is asked back, are passed on.
 """
 
 from __future__ import annotations
 
+import importlib
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,13 +25,14 @@ from ros2_dynid.control.payload_bridge import (
     Bars,
     Driver,
     DriverLoad,
+    Figure,
     checked_for,
     chosen_driver,
     differing,
     filled,
     read_drivers,
 )
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import DynidError, InputError, suggest
 from ros2_dynid.model.load import shipped_file
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
@@ -35,7 +40,6 @@ from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeSt
 from ros2_dynid.nodes.common.messages import inertia_of
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
-from ros2_dynid.nodes.payload_bridge.interfaces import check_path, get_path, service_type, set_path
 from ros2_dynid.nodes.payload_bridge.parameters import PARAMETERS
 from ros2_dynid.srv import ForwardPayload
 
@@ -152,3 +156,71 @@ class PayloadBridge(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(PayloadBridge, THREADS)
+
+
+NAME = re.compile(r"([a-z][a-z0-9_]*)/srv/([A-Z][A-Za-z0-9]*)")
+NUMBERS = ("double", "float", "float64", "float32")
+
+
+def service_type(name: str) -> Any:
+    """Return the type of a service by its name, such as ur_msgs/srv/SetPayload."""
+    found = NAME.fullmatch(name)
+    if found is None:
+        raise InputError(f"{name!r} is no service type", "write PACKAGE/srv/NAME")
+    try:
+        module = importlib.import_module(f"{found[1]}.srv")
+    except ModuleNotFoundError:
+        raise InputError(
+            f"the package {found[1]} is not installed", f"install it, or source its workspace: {name}"
+        ) from None
+    kind = getattr(module, found[2], None)
+    if kind is None or not hasattr(kind, "Request"):
+        raise InputError(f"the package {found[1]} has no service {found[2]}", "check the file of bridges")
+    return kind
+
+
+def check_path(kind: Any, path: str, figure: str | None = None) -> None:
+    """Refuse a path that the message type does not have, or whose field cannot hold the figure."""
+    *outer, last = path.split(".")
+    message = kind()
+    for part in outer:
+        _check_name(message, part, path)
+        message = getattr(message, part)
+        if not hasattr(message, "get_fields_and_field_types"):
+            raise InputError(f"{path}: {part} has no fields of its own", "check the file of bridges")
+    _check_name(message, last, path)
+    if figure is None:
+        return
+    field = message.get_fields_and_field_types()[last]
+    count = {"com": 3, "inertia": 9}.get(figure)
+    if figure == "link":
+        fits = field == "string"
+    elif count is None:
+        fits = field in NUMBERS
+    else:
+        fits = field in [form for name in NUMBERS for form in (f"{name}[{count}]", f"sequence<{name}>")]
+    if not fits:
+        raise InputError(f"{path} is a {field}, which cannot hold {figure}", "check the file of bridges")
+
+
+def set_path(message: Any, path: str, value: Figure) -> None:
+    """Set a field by its path."""
+    *outer, last = path.split(".")
+    for part in outer:
+        message = getattr(message, part)
+    setattr(message, last, list(value) if isinstance(value, tuple) else value)
+
+
+def get_path(message: Any, path: str) -> Any:
+    """Return a field by its path, numbers of an array as a tuple."""
+    for part in path.split("."):
+        message = getattr(message, part)
+    if isinstance(message, str | int | float | bool):
+        return message
+    return tuple(float(x) for x in message)
+
+
+def _check_name(message: Any, name: str, path: str) -> None:
+    known = list(message.get_fields_and_field_types())
+    if name not in known:
+        raise InputError(f"the field {path!r} does not exist", suggest(name, known))

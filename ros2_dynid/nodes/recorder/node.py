@@ -1,34 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node recorder: joint states into rosbag2 bags, by service or while the excitation runs, and into a ring buffer."""
+"""Node recorder: joint states into rosbag2 bags, by service or while the excitation runs, and into a ring buffer.
+
+Subscribes to joint_states and excitation_state. Publishes recording, the path of the last bag finished. Services:
+~/start, ~/stop and ~/save_buffer. It moves nothing, writes only inside its folder, and overwrites nothing; killed, it
+loses about half a second.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from rclpy.duration import Infinite
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.optional import optional
 from ros2_dynid.nodes.common.spin import run
-from ros2_dynid.nodes.recorder.following import Following
 from ros2_dynid.nodes.recorder.parameters import PARAMETERS
 from ros2_dynid.recording.bag.writer import WriteError
 from ros2_dynid.recording.session import Session, Summary
 from ros2_dynid.srv import StartRecording, StopRecording
 
+TOPIC = "excitation_state"
 REST = 0.004
 """Time [s] in which joint states gather before they are taken together."""
 POLL = 0.25
 """How often [s] what waits is brought to the disk, and the excitation is looked for."""
+
+
+class Following:
+    """Calls on_change(exciting) when that changes, and with False when nobody is left to end it.
+
+    A publisher that offers a lease of liveliness, as ours does, is missed as soon as that has run out; another one when
+    the middleware gives it up. One that was only silent for a while and comes back is followed again (`returned`).
+    """
+
+    def __init__(self, node: Node, on_change: Callable[[bool], None]) -> None:
+        """Listen; poll() is to be called twice a second or so."""
+        self._node, self._on_change, self._logger = node, on_change, node.get_logger()
+        self._announced = self._lost = self.returned = False
+        self._watched: Any = None
+        self._alive = 0
+        node.create_subscription(ExcitationState, TOPIC, self._on_state, LATCHED)
+
+    def poll(self) -> None:
+        """Look whether the publisher is alive."""
+        if not self._announced:
+            return
+        publishers = self._node.get_publishers_info_by_topic(TOPIC)
+        if self._watched is None:
+            leases = [publisher.qos_profile.liveliness_lease_duration for publisher in publishers]
+            if leases and all(lease != Infinite for lease in leases):
+                self._watch()
+        elif self._lost and self._alive and publishers:
+            self._lost, self.returned = False, True
+            self._on_change(True)
+        if not publishers:
+            self._lose()
+
+    def _watch(self) -> None:
+        """Subscribe once more, with a lease: done only if the publisher offers one, since others would not match."""
+        self._watched = self._node.create_subscription(
+            ExcitationState,
+            TOPIC,
+            lambda message: None,
+            ANNOUNCED,
+            event_callbacks=SubscriptionEventCallbacks(liveliness=self._on_liveliness),
+        )
+
+    def _on_liveliness(self, event: Any) -> None:
+        self._alive = event.alive_count
+        if not self._alive:
+            self._lose()
+
+    def _on_state(self, message: ExcitationState) -> None:
+        exciting = message.state == ExcitationState.EXCITING
+        self._announced, self._lost, self.returned = exciting, False, False
+        self._on_change(exciting)
+        if exciting:
+            self.poll()
+        elif self._watched is not None:
+            self._node.destroy_subscription(self._watched)
+            self._watched = None
+
+    def _lose(self) -> None:
+        if self._announced and not self._lost:
+            self._lost = True
+            self._logger.warning("the excitation is gone")
+            self._on_change(False)
 
 
 class Recorder(ManagedNode):

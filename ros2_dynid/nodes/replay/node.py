@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plays a recording into the running nodes: joint states as recorded, and /clock for use_sim_time."""
+"""Plays a recording into the running nodes: joint states as recorded, and /clock for use_sim_time.
+
+Started by `dynid replay` with the recording, so it has neither parameters nor services. Publishes joint_states and, if
+asked, /clock. Nodes that move a robot would take what is played for the robot: they should not run beside it.
+"""
 
 from __future__ import annotations
 

@@ -2,15 +2,19 @@
 
 """Node sim_robot: a robot on MuJoCo behind the topics of real hardware, with parameters that nobody else knows.
 
-Publishes joint_states, joint_temperatures and robot_description; follows joint_trajectory (PD and the points' effort,
-as a joint trajectory controller) or effort_commands (torques straight through, as a forward command controller).
+Subscribes to robot_description unless the parameter robot names it, and follows joint_trajectory (PD and the points'
+effort, as a joint trajectory controller) or effort_commands (torques straight through, as a forward command
+controller). Publishes joint_states, joint_temperatures, robot_description and, if asked, /clock. Services:
+~/set_payload and ~/emergency_stop, which puts the brakes on.
 """
 
 from __future__ import annotations
 
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable
+from queue import Empty, Queue
 
 import numpy as np
 from rosgraph_msgs.msg import Clock
@@ -25,7 +29,6 @@ from ros2_dynid.model.efforts import added_by_joint, declare_added_effort
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Ticker
-from ros2_dynid.nodes.common.inbox import Inbox
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
 from ros2_dynid.nodes.common.spin import run
@@ -36,6 +39,39 @@ from ros2_dynid.srv import SetPayload
 
 TEMPERATURES_SECONDS = 1.0
 """Temperatures of the drives are published this often [s]."""
+
+
+class Inbox:
+    """What one thread asks another to do between its steps: no lock, so that a busy thread cannot starve the other."""
+
+    def __init__(self) -> None:
+        """Nothing asked yet."""
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def do(self, act: Callable[[], None], timeout: float = 5.0) -> None:
+        """Wait until the other thread has done `act`, and raise what that raises."""
+        done: Queue[Exception | None] = Queue()
+
+        def answered() -> None:
+            try:
+                act()
+            except Exception as error:
+                done.put(error)
+            else:
+                done.put(None)
+
+        self._waiting.append(answered)
+        try:
+            failure = done.get(timeout=timeout)
+        except Empty:
+            raise InputError(f"it was not done within {timeout:g} s", "ask again") from None
+        if failure is not None:
+            raise failure
+
+    def empty(self) -> None:
+        """Do what was asked for; called by the thread that is asked."""
+        while self._waiting:
+            self._waiting.popleft()()
 
 
 class SimRobot(ManagedNode):

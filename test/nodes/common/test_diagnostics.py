@@ -17,7 +17,7 @@ from rclpy.node import Node
 from in_process import ros, soon, spun
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.answers import answering, reason
-from ros2_dynid.nodes.common.diagnostics import WARN, publish_diagnostics
+from ros2_dynid.nodes.common.lifecycle_node import WARN, publish_diagnostics
 
 
 @pytest.mark.in_process

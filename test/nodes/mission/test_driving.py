@@ -16,7 +16,7 @@ from geometry_msgs.msg import Inertia, Vector3
 from ros2_dynid.control.reference import reference
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.mission import driving
+from ros2_dynid.nodes.mission import node as mission
 
 pytestmark = pytest.mark.in_process
 
@@ -55,7 +55,7 @@ class Pilot:
 def test_tracking_is_compared_without_and_with_feedforward():
     pilot = Pilot(without=(0.4, 0.0, 0.0), with_=(0.0, -0.1, 0.0))
     way = reference(NAMES, np.array([0.0, 2.0]), np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]))
-    found = driving.tracking(pilot, way)
+    found = mission.tracking(pilot, way)
     assert found.without == pytest.approx(0.4 / np.sqrt(15)) and found.with_ == pytest.approx(0.1 / np.sqrt(15))
     assert found.ratio == pytest.approx(4.0)
     start = ("go", [1.0, 2.0, 3.0])
@@ -64,7 +64,7 @@ def test_tracking_is_compared_without_and_with_feedforward():
 
 def test_the_open_loop_moves_a_fifth_of_the_range_and_sets_back_what_it_set():
     pilot = Pilot(with_=(0.1, -0.2, 0.0))
-    found = driving.open_loop(pilot, {"slow": 2.0, "quick": 1.0})
+    found = mission.open_loop(pilot, {"slow": 2.0, "quick": 1.0})
     limits = [joint.limits for joint in ROBOT.joints]
     lower, upper = (np.array([max(x.lower, -1.5) for x in limits]), np.array([min(x.upper, 1.5) for x in limits]))
     travel, middle = 0.2 * (upper - lower), (lower + upper) / 2
@@ -92,7 +92,7 @@ def test_a_payload_is_weighed_against_the_truth():
         asked.append((name, fields))
         return SimpleNamespace(payload=payload, mass_std=0.05)
 
-    found = driving.weighed(SimpleNamespace(call=call), "empty.bag", "loaded.bag", 2.0)
+    found = mission.weighed(SimpleNamespace(call=call), "empty.bag", "loaded.bag", 2.0)
     assert asked[0][1]["empty_bags"] == ["empty.bag"] and asked[0][1]["loaded_bags"] == ["loaded.bag"]
     assert (found.true_mass, found.bag, found.mass, found.mass_std) == (2.0, "loaded.bag", 1.8, 0.05)
     assert found.com == (0.1, 0.2, 0.3) and found.relative_error == pytest.approx(0.1) and found.error is None
@@ -100,5 +100,5 @@ def test_a_payload_is_weighed_against_the_truth():
     def refuses(kind, name, **fields):
         raise ClientError("not excited")
 
-    found = driving.weighed(SimpleNamespace(call=refuses), "empty.bag", "loaded.bag", 2.0)
+    found = mission.weighed(SimpleNamespace(call=refuses), "empty.bag", "loaded.bag", 2.0)
     assert found.error == "not excited" and found.mass is None

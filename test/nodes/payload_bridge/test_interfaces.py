@@ -14,7 +14,7 @@ from ros2_dynid.srv import SetPayload
 from std_msgs.msg import Float64MultiArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.payload_bridge.interfaces import check_path, get_path, set_path
+from ros2_dynid.nodes.payload_bridge.node import check_path, get_path, set_path
 
 pytestmark = pytest.mark.in_process
 

@@ -15,7 +15,7 @@ from ros2_dynid.srv import ForwardPayload, IdentifyPayload, SetPayload
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.payload_bridge.interfaces import check_path, service_type
+from ros2_dynid.nodes.payload_bridge.node import check_path, service_type
 from ros_graph import graph
 from urdf_text import joint, urdf
 

@@ -24,7 +24,7 @@ from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import StartRecording, StopRecording
 from sensor_msgs.msg import JointState
 
-from ros2_dynid.nodes.recorder.following import Following
+from ros2_dynid.nodes.recorder.node import Following
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.msg")
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.common.inbox import Inbox
+from ros2_dynid.nodes.sim_robot.node import Inbox
 
 
 def test_an_inbox_does_what_is_asked_in_order_and_passes_errors_on():
@@ -31,7 +31,8 @@ def test_an_inbox_does_what_is_asked_in_order_and_passes_errors_on():
         inbox.do(lambda: done.append((3, thread)))
     finally:
         ended.set()
-        thread.join()
+        thread.join(10.0)
+        assert not thread.is_alive(), "the thread has not ended within 10 s"
     assert done == [(k, thread) for k in range(4)], "by the thread that is asked"
     with pytest.raises(InputError, match=r"not done within 0\.01 s"):
         inbox.do(lambda: None, timeout=0.01)
