@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Atomic files: written under another name and renamed, so that a reader sees the old or the new file."""
+"""Atomic files: written under another name and renamed, so that a reader sees the old or the new file.
+
+The files of a result are written together: into a new folder first, then into place, never over an input. A folder that
+is new appears whole, by one rename. In an existing folder the files are renamed one by one, the one with the digests
+(`last`) at the end: so a reader can detect a result that a power cut or kill -9 left incomplete.
+"""
 
 from __future__ import annotations
 

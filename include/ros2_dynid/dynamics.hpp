@@ -486,7 +486,10 @@ private:
   }
   double term_torque(const FrictionTerm & term, double v, double load) const noexcept
   {
-    return term.coefficient * friction_column(term.kind, v, sign(v), load, term.speed);
+    const double held = term.recorded_speed > 0.0
+                          ? std::clamp(v, -term.recorded_speed, term.recorded_speed)
+                          : v;
+    return term.coefficient * friction_column(term.kind, held, sign(v), load, term.speed);
   }
   double coupled_inertia(const Coupling & coupling) const noexcept
   {

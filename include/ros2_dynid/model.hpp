@@ -95,12 +95,12 @@ struct Passive
 };
 
 /// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: its shape, such as
-/// vs or an exponent.
+/// vs or an exponent; recorded_speed: faster, it keeps the value that it has there (0: no bound).
 struct FrictionTerm
 {
   std::size_t joint = 0;
   FrictionKind kind = FrictionKind::asymmetric;
-  double coefficient = 0.0, speed = 0.0;
+  double coefficient = 0.0, speed = 0.0, recorded_speed = 0.0;
 };
 
 /// A term of an active joint's friction that changes with the temperature T of its drive [deg C]:
@@ -398,8 +398,8 @@ inline void check_structure(const Model & model)
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
 constexpr std::uint32_t runtime_version =
-  4;  // still read: 3, not saying what the robot adds; 2, nor terms of the temperature;
-      // 1, nor springs and cables
+  5;  // still read: 4, without the speeds that friction was identified from; 3, nor what the robot
+      // adds; 2, nor terms of the temperature; 1, nor springs and cables
 
 /// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model,
 /// little endian.
@@ -548,6 +548,15 @@ inline Model parse_model(const std::string & bytes)
         adds.friction = in.number();
         if (!(adds.friction >= 0.0 && adds.friction <= 1.0))
           throw std::runtime_error("a share of friction is not within 0 and 1");
+      }
+    }
+    if (version >= 5)
+    {
+      for (auto & term : model.friction)
+      {
+        term.recorded_speed = in.number();
+        if (!(term.recorded_speed >= 0.0))
+          throw std::runtime_error("the recorded speed of a friction term is negative");
       }
     }
     if (in.left() != 0) throw std::runtime_error("it has bytes too many");

@@ -120,6 +120,9 @@ Model model_of(const Message & message)
     term.speed = checked(
       std::string(friction_shapes[kind]) == "exponent" ? one.exponent : one.speed,
       "a friction term");
+    term.recorded_speed = checked(one.recorded_speed, "a friction term");
+    if (term.recorded_speed < 0.0)
+      throw std::runtime_error("the recorded speed of a friction term is negative");
     model.friction.push_back(term);
   }
   for (const auto & one : message.added_efforts)

@@ -1,6 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Base parameters in closed form: exact coefficients from the geometry of a tree robot, without sampling."""
+"""Base parameters in closed form: exact coefficients from the geometry of a tree robot, without sampling.
+
+With the pseudo-inertia P = [[tr(J)/2 I - J, m], [m^T, M]] (4, 4) of a link and the homogeneous transform T of its frame
+in another one, P becomes T P T^T there, and two twists U, V of the link, as 4x4 matrices, give U . I V = tr(U P V^T).
+
+What links can attain are spans: of their twists, of gravity and of their kinetic energies. Outwards from the base, a
+joint turns these spans about z_j or shifts them along it, and adds its own twist. All that a vector becomes under exp(q
+A) spans the same as x, A x, A^2 x and so on, so a few powers close a span exactly.
+
+Take the composite body of link j: link j and all that it carries, moved into frame j at q = 0. Let the rows of D_j be
+what is felt of it: what changes the torque of joint j, or the energy that the links before feel as q_j varies. A change
+of parameters is invisible if and only if D_j (composite change of link j) = 0 for every joint j: an invisible change of
+the last link acts as a constant change of the link before, and so on inwards. So the number of base parameters is the
+sum of the ranks of D_j, and the rows D_j (composite of j), over all standard parameters, span what is identifiable.
+
+D_j follows from the motions that the link before can attain, so no sampling is needed. Wensing, Niemeyer and
+Slotine ("Observability in inertial parameter identification") have the recursion for links; offset, rotors, couplings
+and friction are added here.
+"""
 
 from __future__ import annotations
 

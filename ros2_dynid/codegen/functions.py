@@ -86,13 +86,17 @@ class GraphSymbols:
 
     @property
     def v(self) -> Expr:
-        """Its speed."""
-        return self.graph.variable("dq", self.k)
+        """Its speed, held at the fastest one that the term was identified from: clip(v) = (|v + c| - |v - c|) / 2."""
+        v, fastest = self.graph.variable("dq", self.k), self.term.recorded_speed
+        if fastest == 0.0 or self.term.kind.thermal:
+            return v
+        c = self.graph.number(fastest)
+        return self.graph.number(0.5) * (self.graph.even(ABS, v + c) - self.graph.even(ABS, v - c))
 
     @property
     def sign(self) -> Expr:
         """The sign of its speed."""
-        return self.graph.sign(self.v)
+        return self.graph.sign(self.graph.variable("dq", self.k))
 
     @property
     def load(self) -> Expr:

@@ -21,6 +21,7 @@ from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_n
 from ros2_dynid.model.robot import Array, Robot
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
+WITH_RECORDED_SPEEDS = 5
 
 
 def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> bytes:
@@ -38,12 +39,15 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     _write_loops(out, robot)
     thermal = [term for term in robot.friction if term.kind.thermal]
     adds = [robot.joints[j - 1].adds for j in robot.active]
+    plain = [term for term in robot.friction if not term.kind.thermal]
     version = VERSION
-    if any(one is not None for one in adds):
+    if any(term.recorded_speed for term in plain):
+        version = WITH_RECORDED_SPEEDS
+    elif any(one is not None for one in adds):
         version = WITH_ADDED_EFFORT
     elif robot.forces or thermal:
         version = WITH_TEMPERATURE if thermal else WITH_FORCES
-    _write_terms(out, [(term, term.shape) for term in robot.friction if not term.kind.thermal])
+    _write_terms(out, [(term, term.shape) for term in plain])
     if version >= WITH_FORCES:
         _write_elastic_elements(out, robot, chi)
     if version >= WITH_TEMPERATURE:
@@ -54,6 +58,8 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     for one in adds if version >= WITH_ADDED_EFFORT else ():
         _integers(out, one is not None, one is not None and one.gravity, one is not None and one.payload)
         _numbers(out, 0.0 if one is None else one.friction)
+    if version >= WITH_RECORDED_SPEEDS:
+        _numbers(out, *(term.recorded_speed for term in plain))
     return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
 
 

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The energy model H = T + U = h(q, dq) chi (seed 000, eq. 10), and the generalised momentum p = M dq."""
+"""The energy model H = T + U = h(q, dq) chi (seed 000, eq. 10), and the generalised momentum p = M dq.
+
+What changes the momentum, without accelerations:
+dp/dt = beta + carried + external, with beta = C^T dq - Q and C + C^T = dM/dt. C^T dq is the gradient of the kinetic
+energy: with (f, n) the momentum of all that joint k carries, about its origin, and (w, v) the motion of its frame,
+dT/dq_k = n . (w x z) + f . (v x z) for a revolute joint and f . (w x z) for a prismatic one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction of the joints, batched: Fv dq + Fc sign(dq) + off, further terms, and what a whole law does."""
+"""Friction of the joints, batched: Fv dq + Fc sign(dq) + off, and further terms.
+
+Derivatives of friction terms by speed and by shape, from the one definition of their columns: dual numbers. A dual
+number holds a value and its derivative; the column of a term, evaluated with them, gives both.
+"""
 
 from __future__ import annotations
 
@@ -90,14 +94,16 @@ class DualSymbols:
 
 
 def column_slopes(
-    kind: FrictionKind, shape: float, v: Array, sign: Array, turn: Array, gear_torque: Array
+    term: FrictionTerm, v: Array, sign: Array, turn: Array, gear_torque: Array
 ) -> tuple[Array, Array, Array]:
-    """Return a column and its derivatives by v and by the gear torque, each as v; turn: d sign / d v."""
-    zero, load = np.zeros_like(v), np.abs(gear_torque)
-    moving = DualSymbols(Dual(v, zero + 1.0), Dual(sign, turn), Dual(load, zero), Dual(zero, zero), shape)
-    loading = DualSymbols(Dual(v, zero), Dual(sign, zero), Dual(load, np.sign(gear_torque)), Dual(zero, zero), shape)
-    by_speed: Any = kind.column(moving)
-    by_load: Any = kind.column(loading)
+    """Return a term's column and its derivatives by v and by the gear torque, each as v; turn: d sign / d v."""
+    zero, load, held = np.zeros_like(v), np.abs(gear_torque), _recorded(term, v)
+    speed = Dual(held, np.where(held == v, 1.0, 0.0))
+    moving = DualSymbols(speed, Dual(sign, turn), Dual(load, zero), Dual(zero, zero), term.shape)
+    by_torque = Dual(load, np.sign(gear_torque))
+    loading = DualSymbols(Dual(held, zero), Dual(sign, zero), by_torque, Dual(zero, zero), term.shape)
+    by_speed: Any = term.kind.column(moving)
+    by_load: Any = term.kind.column(loading)
     return by_speed.value, by_speed.slope, by_load.slope
 
 
@@ -148,7 +154,7 @@ def term_column(
 
     temperature: of the drive [deg C], in that shape; None or NaN: not known, and taken as the term's reference.
     """
-    symbols = ArraySymbols(v, sign, np.abs(gear_torque), _warmth(term, v, temperature), term.shape)
+    symbols = _array_symbols(term, v, sign, gear_torque, temperature)
     if term.of_shape:
         return shape_slope(term.kind, symbols)[1]
     return np.asarray(term.kind.column(symbols))
@@ -158,8 +164,20 @@ def column_and_shape(
     term: FrictionTerm, v: Array, sign: Array, gear_torque: Array, temperature: Array | None = None
 ) -> tuple[Array, Array]:
     """Return the columns of a term and of its shape at once; arguments as in term_column."""
-    symbols = ArraySymbols(v, sign, np.abs(gear_torque), _warmth(term, v, temperature), term.shape)
-    return shape_slope(term.kind, symbols)
+    return shape_slope(term.kind, _array_symbols(term, v, sign, gear_torque, temperature))
+
+
+def _array_symbols(
+    term: FrictionTerm, v: Array, sign: Array, gear_torque: Array, temperature: Array | None
+) -> ArraySymbols:
+    return ArraySymbols(_recorded(term, v), sign, np.abs(gear_torque), _warmth(term, v, temperature), term.shape)
+
+
+def _recorded(term: FrictionTerm, v: Array) -> Array:
+    """Return v, held at the fastest speed that the term was identified from: no recording says how it goes on."""
+    if term.recorded_speed == 0.0 or term.kind.thermal:  # the latter change Fc and Fv
+        return v
+    return np.asarray(np.clip(v, -term.recorded_speed, term.recorded_speed))
 
 
 def column_at_rest(term: FrictionTerm, load: float = 1.0) -> float:

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A joint's whole friction law: where it pushes, what it is at a temperature, and the nearest plain one."""
+"""A joint's whole friction law: where it pushes, what it is at a temperature, and the nearest plain one.
+
+Friction that pushes: F(v) sign(v) < 0 somewhere from standstill to a joint's speed limit. No real friction does. A
+model that was fitted without that condition may have such a law, and a torque that is fed forward by it drives the
+robot faster and faster.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the joints and links move: constraints q = F(q_a), frames, velocities, the Jacobian of a link."""
+"""How the joints and links move: constraints q = F(q_a), frames, velocities, the Jacobian of a link.
+
+For a tree all joints are active and G is the identity. For loops with explicit linear constraints (robot files, URDF
+mimic) G is constant. For other loops the caller fills in a `Motion` with its own F, G and Gdot dq_a.
+
+The public functions of this package take samples first; inside, samples come last, so that every operation of NumPy
+runs over contiguous memory.
+"""
 
 from __future__ import annotations
 

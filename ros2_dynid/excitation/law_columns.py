@@ -69,7 +69,7 @@ def law_columns(
         soft = None if softness is None else float(softness[term.joint - 1])
         sign = np.sign(v) if soft is None else np.tanh(v / soft)
         turn = np.zeros_like(v) if soft is None else (1.0 - sign**2) / soft
-        columns[:, k, i], by_speed, by_load = column_slopes(term.kind, term.shape, v, sign, turn, load_torque[:, k])
+        columns[:, k, i], by_speed, by_load = column_slopes(term, v, sign, turn, load_torque[:, k])
         slopes.append((k, by_speed, by_load))
 
     def back(C: Array) -> tuple[Array, Array]:

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction in an identification: its columns in the regressor, the laws a request names, thresholds of the choice."""
+"""Friction in an identification: its columns in the regressor, the laws a request names, thresholds of the choice.
+
+The sign of a speed changes between two samples of a filtered motion. So the columns of Coulomb friction hold the sign
+taken at the recording's own rate and filtered like the torque, instead of the sign of the filtered speed.
+
+A shape, such as the speed vs of a Stribeck term, is estimated by a column of its own, the change of the term with log
+vs or with the exponent. That is right for a small change only, so a fit may ask for one step at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
@@ -211,3 +219,8 @@ def _kinds(text: str, law: str) -> list[FrictionKind]:
 def top_speeds(speeds: Sequence[Array]) -> Array:
     """Return the largest speed of each joint over several recordings, shape (n,)."""
     return np.asarray(np.max(np.array(speeds), axis=0))
+
+
+def hold_beyond(robot: Robot, terms: Sequence[FrictionTerm], fastest: Array) -> tuple[FrictionTerm, ...]:
+    """Return terms that keep their value beyond the fastest speed recorded of each active joint, `fastest` (n,)."""
+    return tuple(replace(term, recorded_speed=float(fastest[k])) for k, term in active_terms(robot, terms))

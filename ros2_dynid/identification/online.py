@@ -36,7 +36,6 @@ from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
 from ros2_dynid.identification.regression.build_information import period_of
 from ros2_dynid.identification.regression.dissipative_fit import (
-    RecordedRange,
     dissipation_rows,
     dissipative_estimate,
     rows_beside_terms,
@@ -280,7 +279,7 @@ class OnlineEstimator:
     def _friction_rows(self) -> tuple[Array, Array]:
         """Return rows and least values with which friction brakes beside the terms that are taken as they are."""
         b, terms = len(self.base), self._terms
-        rows = dissipation_rows(self.robot, self.base.leaders, terms, RecordedRange(self._top_speed), b + len(terms))
+        rows = dissipation_rows(self.robot, self.base.leaders, terms, None, b + len(terms))
         own, least = rows_beside_terms(rows, terms)
         return np.pad(own, ((0, 0), (0, self.layout.size - b))), least
 

@@ -22,9 +22,9 @@ from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision
 from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffDecision, select_row_cutoff
-from ros2_dynid.identification.friction import PLAIN, top_speeds
+from ros2_dynid.identification.friction import PLAIN, hold_beyond
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.prepared import Prepared, temperature_range
+from ros2_dynid.identification.preparation.prepared import Prepared, fastest_speeds, temperature_range
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, tabulate_rows
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.build_information import (
@@ -33,7 +33,7 @@ from ros2_dynid.identification.regression.build_information import (
     build_information,
     repetition,
 )
-from ros2_dynid.identification.regression.dissipative_fit import RecordedRange, dissipation_rows
+from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
 from ros2_dynid.model.efforts import parse_sensor
@@ -76,10 +76,8 @@ class Problem:
     @cached_property
     def friction_rows(self) -> Array:
         """Rows g of which friction that brakes makes g . value >= 0 (regression.dissipative_fit), shape (m, size)."""
-        recorded = RecordedRange(
-            top_speeds([p.top_speed for p in self.prepared]), temperature_range([p.temperatures for p in self.prepared])
-        )
-        return dissipation_rows(self.robot, self.base.leaders, self.terms, recorded, self.information.size)
+        warmth = temperature_range([p.temperatures for p in self.prepared])
+        return dissipation_rows(self.robot, self.base.leaders, self.terms, warmth, self.information.size)
 
     def with_different_blocks(self) -> Problem:
         """Return the same in blocks to leave out in turn, none of which has the motion of another."""
@@ -149,6 +147,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
     prepared, information, late = shift_late_efforts(prepared, information, build)
     plain = tabulate_rows(robot, prepared, base.columns(robot), delay=delay) if options.friction != PLAIN else None
     law = with_law(robot, base, prepared, information, options.friction, options.method, plain)
+    terms = hold_beyond(robot, law.terms, fastest_speeds(prepared))
     layout = law.information.layout
     sensor = parse_sensor(options.torque_sensor)
     return Problem(
@@ -157,10 +156,10 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
         law.prepared,
         law.information,
         prior=layout.vector(base.values(robot, standard_vector(robot))),
-        terms=law.terms,
+        terms=terms,
         tried=law.tried,
         controller=_read_controller(options.controller, robot),
-        second=two_sensors(robot, base, law.prepared, layout, law.terms, sensor),
+        second=two_sensors(robot, base, law.prepared, layout, terms, sensor),
         row_cutoff=cutoff,
         effort_delay=late,
     )

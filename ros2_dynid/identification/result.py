@@ -30,7 +30,7 @@ from ros2_dynid.identification.model_file import (
 )
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.essential import Essential, largest_rows, share_of_largest
-from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.preparation.prepared import Filter, fastest_speeds
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, friction_covariance, identified_terms
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
@@ -448,8 +448,7 @@ def _speeds_and_loads(problem: Problem, choice: Choice) -> dict[str, Plain]:
     chi = np.zeros(len(standard_names(robot)))
     chi[problem.base.columns(robot)] = choice.value[problem.information.layout.base]
     load = np.mean(np.abs(inverse_dynamics(*frictionless(robot, chi), data.q, data.dq, data.ddq)), axis=0)
-    top = np.max(np.abs(data.dq), axis=0)
-    rows = zip(robot.active_names, top.tolist(), load.tolist(), strict=True)
+    rows = zip(robot.active_names, fastest_speeds(problem.prepared).tolist(), load.tolist(), strict=True)
     return {name: {"speed": speed, "load": torque} for name, speed, torque in rows}
 
 

@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a joint's effort means: where it is measured, and what the robot itself adds to a commanded one."""
+"""What a joint's effort means: where it is measured, and what the robot itself adds to a commanded one.
+
+Where a joint's effort is measured: at the motor, including rotor inertia and friction, or at the link.
+
+    motor      Ia ddq + Fv dq + Fc sign(dq) is part of it: motor currents, motor torque times the gear's ratio
+    link       none of it is: a torque sensor between gear and link
+    link+Fc    a part is, by its parameters: what acts beyond the sensor, such as the dry friction of a seal
+
+What a robot itself adds to a commanded effort: nothing, what holds it still, a share of its friction.
+
+    nothing                       the motors give the effort that is commanded
+    gravity                       the robot adds what holds it still: weights, springs and offsets, its payload's too
+    arm-gravity                   the same without the payload, which it does not know
+    gravity+friction:0.8          and 0.8 of the friction of a moving joint; friction:0.8 alone is possible, too
+
+What we command is the model's torque minus that, so a declaration that is wrong applies gravity twice, or not at all.
+"""
 
 from __future__ import annotations
 

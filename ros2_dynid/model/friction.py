@@ -12,6 +12,10 @@ its drive, each term is linear in its coefficient, among them
 Those of the temperature make Fc and Fv linear in it: Fv (1 + c (T - T0)) with c = Ftv / Fv. Where T is not known it is
 T0, and they are zero. A new kind is one more `register(FrictionKind(...))`: columns, torques, generated code, the C++
 header, names, units and documentation all come from it.
+
+A kind gives its column once, in symbols of the joint's motion. NumPy arrays and derivatives (dynamics/friction.py),
+generated C and NumPy code (codegen/functions.py) and the header of the C++ runtime
+(codegen/runtime_header.py) each bring their own symbols.
 """
 
 from __future__ import annotations
@@ -328,7 +332,8 @@ class FrictionTerm:
 
     speed: vs of a Stribeck term [rad/s or m/s]; 0 for the others; speed_std: its standard deviation (None: not known).
     exponent: p of a power term; 0 for the others; exponent_std: its standard deviation. reference: T0 of a term that
-    changes with the temperature [deg C]; 0 for the others.
+    changes with the temperature [deg C]; 0 for the others. recorded_speed: fastest speed of the recordings that it was
+    identified from [rad/s or m/s]; faster, its column keeps the value that it has there; 0: not known, no bound.
     of_shape: no term of a law, but the column that tells how a term changes with its shape, Fs d/d(log vs) or Fp d/dp.
     """
 
@@ -342,6 +347,7 @@ class FrictionTerm:
     exponent: float = 0.0
     exponent_std: float | None = None
     reference: float = 0.0
+    recorded_speed: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a term without meaning."""
@@ -355,6 +361,9 @@ class FrictionTerm:
             if std is not None and not (isfinite(std) and std >= 0.0):
                 raise InputError(f"{where} has standard deviation {std:g}", "give a number that is not negative")
         self._check_shapes(where)
+        if not (isfinite(self.recorded_speed) and self.recorded_speed >= 0.0):
+            what = f"{where} has recorded_speed {self.recorded_speed:g}"
+            raise InputError(what, "give a speed that is not negative [rad/s or m/s]")
         if self.kind.thermal and not (isfinite(self.reference) and self.reference > ABSOLUTE_ZERO):
             hint = "give the temperature T0 at which it is zero [deg C]"
             raise InputError(f"{where} has reference {self.reference:g}", hint)

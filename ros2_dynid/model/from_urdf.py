@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""URDF -> Robot: modified DH table, standard parameters in its frames, limits, passive joints, notes."""
+"""URDF -> Robot: modified DH table, standard parameters in its frames, limits, passive joints, notes.
+
+Links behind fixed and held joints belong to the moving joint before them. Joints are numbered depth first in the order
+of the file, so that the antecedent's number is the smaller one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Inertias of bodies: as standard parameters in the frame of a joint, and as matrices."""
+"""Inertias of bodies: as standard parameters in the frame of a joint, and as matrices.
+
+A link is physically consistent if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E -
+J the second moment of mass, m the first moment and M the mass. This covers mass, centre of mass, inertia and the
+triangle inequality.
+"""
 
 from __future__ import annotations
 

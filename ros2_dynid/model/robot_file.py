@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
     *("base", "tools", "joints", "drives", "coupling", "passive", "forces", "parameters", "friction", "notes"),
 )
-TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference")
+TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference", "recorded_speed")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols", "sensor")
 
@@ -233,25 +234,13 @@ def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[
         kind = kinds.get(str(entry.get("term")))
         if kind is None:
             raise InputError(f"unknown friction term {entry.get('term')!r}", f"choose from {', '.join(kinds)}", source)
-        numbers = {
+        numbers: dict[str, Any] = {
             key: as_number(entry[key], f"friction, {key}", source) for key in TERM_NUMBERS if entry.get(key) is not None
         }
         if kind.thermal and "reference" not in numbers:
             what = f"friction term {kind} of joint {robot.joints[number - 1].name!r} has no reference"
             raise InputError(what, "give the temperature T0 at which it is zero [deg C]", source)
-        coefficient, speed = numbers.get("coefficient", 0.0), numbers.get("speed", 0.0)
-        term = FrictionTerm(
-            number,
-            kind,
-            coefficient,
-            numbers.get("std"),
-            speed,
-            numbers.get("speed_std"),
-            exponent=numbers.get("exponent", 0.0),
-            exponent_std=numbers.get("exponent_std"),
-            reference=numbers.get("reference", 0.0),
-        )
-        terms.append(term)
+        terms.append(FrictionTerm(number, kind, **numbers))
     return tuple(terms)
 
 
@@ -480,6 +469,8 @@ def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
         data["exponent_std"] = float(term.exponent_std)
     if term.kind.thermal:
         data["reference"] = float(term.reference)
+    if term.recorded_speed:
+        data["recorded_speed"] = float(term.recorded_speed)
     return data
 
 

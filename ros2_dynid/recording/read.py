@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Read any recording: a bag, a CSV or an npz file becomes Samples in the robot's joint order."""
+"""Read any recording: a bag, a CSV or an npz file becomes Samples in the robot's joint order.
+
+A recording is sorted in one reading, piece by piece. A stamp that steps back by at most CLOCK_RESET belongs to a late
+message, so samples wait that long before they are emitted. Where the clock was set back, only the longest stretch
+counts, which is known at the end: such a recording needs two readings (`streamed`).
+"""
 
 from __future__ import annotations
 

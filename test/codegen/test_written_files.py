@@ -500,6 +500,7 @@ def read_runtime(data):
     found["bars"] = [r.take("d", 2) for _ in range(len(found["joints"]) - len(found["passive"]))]
     active = len(found["bars"])
     found["adds"] = [(r.take("I", 3), r.take("d")) for _ in range(active if r.version >= 4 else 0)]
+    found["recorded"] = [r.take("d") for _ in found["friction"]] if r.version >= 5 else []
     assert r.at == len(r.data)
     return found
 
@@ -517,8 +518,14 @@ def test_a_runtime_file_says_all_of_the_model(which):
     n = len(robot.active)
     found = read_runtime(runtime_bytes(robot, chi, ErrorBars(np.arange(n) + 1.0, -np.arange(n) - 1.0)))
     declared = [robot.joints[j - 1].adds for j in robot.active]
-    assert (found["version"], found["name"]) == (4 if any(declared) else 2 if robot.forces else 1, robot.name)
-    assert found["adds"] == [((1, one.gravity, one.payload), one.friction) for one in declared if one is not None]
+    assert (found["version"], found["name"]) == (5, robot.name)
+    assert found["recorded"] == [term.recorded_speed for term in robot.friction]
+    older = replace(robot, friction=tuple(replace(term, recorded_speed=0.0) for term in robot.friction))
+    version = read_runtime(runtime_bytes(older, chi))["version"]
+    assert version == (4 if any(declared) else 2 if robot.forces else 1)
+    assert found["adds"] == [
+        ((0, 0, 0), 0.0) if one is None else ((1, one.gravity, one.payload), one.friction) for one in declared
+    ]
     assert found["gravity"] == tuple(robot.gravity)
     assert found["base"] == (*robot.base[:3, :3].ravel(), *robot.base[:3, 3])
     for (name, numbers, geometry, limits, values), joint, own in zip(
@@ -552,6 +559,7 @@ def test_a_runtime_file_tells_how_friction_changes_with_the_temperature(which):
     rng = np.random.default_rng(3)
     robot = with_forces(load_robot("demo6")) if which == "springs" else coupled_loop(rng)
     robot = with_terms(robot, rng)
+    robot = replace(robot, friction=tuple(replace(term, recorded_speed=0.0) for term in robot.friction))
     first, last = robot.active[0], robot.active[-1]
     warm = (
         FrictionTerm(last, FrictionKind.TEMPERATURE_VISCOUS, -0.15, reference=35.0),

@@ -115,18 +115,19 @@ def test_the_header_of_the_runtime_is_made_of_the_definitions():
     assert HEADER.read_text() == runtime_header(), "run: python -m ros2_dynid.codegen.runtime_header"
 
 
+@pytest.mark.parametrize("recorded", [0.0, 1.0])
 @pytest.mark.parametrize("kind", list(FrictionKind), ids=str)
-def test_slopes_are_those_of_the_columns(kind):
+def test_slopes_are_those_of_the_columns(kind, recorded):
     """By speed, by load, and by shape."""
     field = {} if kind.shape is None else {kind.shape.field: 0.6}
-    term = FrictionTerm(1, kind, **field)
+    term = FrictionTerm(1, kind, recorded_speed=recorded, **field)
     v, carried = np.array([-1.2, -0.3, 0.4, 1.5]), np.array([2.0, -3.0, 0.5, -1.0])
     sign, turn, h = np.tanh(v / 0.2), (1.0 - np.tanh(v / 0.2) ** 2) / 0.2, 1e-6
 
     def column(dv=0.0, dload=0.0, one=term):
         return term_column(one, v + dv, np.tanh((v + dv) / 0.2), carried + dload)
 
-    value, by_speed, by_load = column_slopes(kind, term.shape, v, sign, turn, carried)
+    value, by_speed, by_load = column_slopes(term, v, sign, turn, carried)
     np.testing.assert_allclose(value, column(), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(by_speed, (column(h) - column(-h)) / (2 * h), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(by_load, (column(dload=h) - column(dload=-h)) / (2 * h), rtol=1e-6, atol=1e-8)

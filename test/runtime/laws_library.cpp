@@ -74,7 +74,7 @@ struct Term
 {
   std::uint32_t joint;
   std::string term;
-  double coefficient, speed, exponent, reference;
+  double coefficient, speed, exponent, reference, recorded_speed;
 };
 struct ElasticElement
 {
@@ -185,13 +185,13 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
     out.friction.push_back(
       {static_cast<std::uint32_t>(t.joint), kinds[static_cast<std::size_t>(t.kind)], t.coefficient,
        t.kind == FrictionKind::power ? 0.0 : t.speed, t.kind == FrictionKind::power ? t.speed : 0.0,
-       0.0});
+       0.0, t.recorded_speed});
   }
   for (const auto & t : model.thermal)
   {
     out.friction.push_back(
       {static_cast<std::uint32_t>(t.joint), t.viscous ? "temperature_viscous" : "temperature",
-       t.coefficient, 0.0, 0.0, t.reference});
+       t.coefficient, 0.0, 0.0, t.reference, 0.0});
   }
   for (const auto & f : model.forces)
   {

@@ -30,6 +30,7 @@ def with_terms(robot, rng):
             rng.uniform(0.05, 0.3),
             speed=0.3 if kind is FrictionKind.STRIBECK else 0.0,
             exponent=1.7 if kind is FrictionKind.POWER else 0.0,
+            recorded_speed=0.8 * (joint % 3),
         )
         for k, joint in enumerate(robot.active)
         for kind in [kind for kind in FrictionKind if not kind.thermal][k % 2 :: 2]

@@ -29,7 +29,6 @@ from ros2_dynid.identification.preparation.prepared import Filter, Prepared, tem
 from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_gear_torque
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.dissipative_fit import (
-    RecordedRange,
     constrain,
     dissipation_rows,
     dissipative_estimate,
@@ -102,10 +101,9 @@ def with_law(
     selection = select_terms(
         tried, terms, 1.0 / weights, force=not auto, independent=independent, thresholds=thresholds
     )
-    recorded = RecordedRange(top, warmth)
 
     def fit(information: Information, terms: Sequence[FrictionTerm]) -> Array:
-        rows = dissipation_rows(robot, base.leaders, terms, recorded, information.size)
+        rows = dissipation_rows(robot, base.leaders, terms, warmth, information.size)
         return _braking_value(information, rows)
 
     kept, value = _of_possible_sign(tried, terms, selection.chosen, fit)
@@ -125,7 +123,7 @@ def with_law(
     if not auto:
         return LawOfData(loaded, law, fitted, trials)
     law, left = _significant(
-        law, fitted, partial(dissipation_rows, robot, base.leaders, recorded=recorded), thresholds.significance
+        law, fitted, partial(dissipation_rows, robot, base.leaders, warmth=warmth), thresholds.significance
     )
     trials = _judged_again(trials, set(fitted) - set(left))
     if not left:

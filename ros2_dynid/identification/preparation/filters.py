@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Zero-phase low-pass filters that differentiate exactly in their pass band, and their cut-offs from the spectrum."""
+"""Zero-phase low-pass filters that differentiate exactly in their pass band, and their cut-offs from the spectrum.
+
+Cut-offs come from the spectrum of the positions: where the motion is, and where it drowns in noise. Stamps that are
+off, or samples that repeat, make noise that follows the speed: it lies above the encoder's noise over decades of
+frequency. The spectrum is therefore smoothed in third octaves, and motion is only what hangs together with its peak:
+power beyond the first band that is near the noise does not count.
+"""
 
 from __future__ import annotations
 

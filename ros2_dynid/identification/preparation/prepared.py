@@ -76,6 +76,11 @@ class Prepared:
     second: Array | None = None
 
 
+def fastest_speeds(prepared: Sequence[Prepared]) -> Array:
+    """Return the fastest speed of each active joint in all of the recordings, shape (n,) [rad/s or m/s]."""
+    return np.asarray(np.max([np.abs(part.dq).max(axis=0) for part in prepared], axis=0))
+
+
 def temperature_range(ranges: Sequence[Array | None]) -> Array | None:
     """Return the lowest and the highest temperatures, shape (2, n), of several such ranges; None if one is not known.
 

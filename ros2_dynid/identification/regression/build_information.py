@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time."""
+"""Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time.
+
+Errors that belong to the motion (a sign change between two samples, the step of an encoder, what the model lacks) come
+again with every period. Stretches of time all have them alike; only stretches of the period tell how large they are.
+"""
 
 from __future__ import annotations
 

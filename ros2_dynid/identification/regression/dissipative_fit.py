@@ -2,7 +2,7 @@
 
 """Estimates with friction that brakes: least squares under linear inequalities.
 
-Of all x with G x >= 0 (friction/dissipation.py), the one that fits best minimises |W (x - x0)|^2, where x0 is the fit
+Of all x with G x >= 0 (`dissipation_rows`), the one that fits best minimises |W (x - x0)|^2, where x0 is the fit
 without the inequalities and W its weighted rows: all other parameters are estimated anew with it. For estimators other
 than least squares this is the closest such x by the same measure. A quadratic programme; in z = T (x - x0), with T the
 R factor of W, it is Lawson and Hanson's least distance programming, min |z| with G T^-1 z >= -G x0, solved by their
@@ -11,6 +11,18 @@ non-negative least squares (Solving Least Squares Problems, chapter 23).
 The covariance is that of x0 projected onto the face of the inequalities that hold with equality: with A = T^T T and G_a
 their rows, P C P^T, P = 1 - A^-1 G_a^T (G_a A^-1 G_a^T)^-1 G_a. A coefficient that is held at zero has no scatter then:
 its error bar says how the fit scatters with it held there, not how well it is known to be zero.
+
+A law F(v) = Fv v + Fc sign(v) + terms is served only if friction never pushes, whatever the load on the gear. That is
+required of each coefficient and not of the curve alone, so that no term undoes what another one does:
+
+    Fv, Fc, Fvm, Fcm >= 0, and so are the coefficients of all terms but those that differ between the directions or with
+    the temperature: each of them brakes at every speed and load
+    Fv_j >= sum of c_j^2 Fvm_k over the motors k coupled to joint j, whose own part Fv_j holds (dynamics.newton_euler)
+    Fc + Ft (T - T0) >= 0 and Fv + Ftv (T - T0) >= |Fva|: in both directions, at every temperature recorded
+    a shape changes by STEP at most: what its linearised column can tell
+
+Beyond the fastest speed recorded terms keep their value (`FrictionTerm.recorded_speed`), so that the law does not fall
+there. If x satisfies the inequalities, so does any positive multiple of it: each is a row g with g . x >= 0.
 """
 
 from __future__ import annotations
@@ -25,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ros2_dynid.dynamics.friction import term_column
-from ros2_dynid.identification.friction import STEP, change_shape
+from ros2_dynid.identification.friction import STEP
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
@@ -35,47 +47,21 @@ from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 
-BEYOND = 2.0
-"""Speed up to which the law of a joint without a speed limit holds, in units of its fastest recorded speed."""
-SPEEDS = 9
-"""Speeds from the fastest recorded one to the limit at which the slope of a law is bounded: few are enough, since laws
-are smooth there."""
-
-
-@dataclass(frozen=True, eq=False)
-class RecordedRange:
-    """What recordings show of the n active joints: fastest speed (n,), lowest and highest temperature (2, n) or None.
-
-    Temperatures [deg C] are NaN where they are not known.
-    """
-
-    speed: Array
-    temperature: Array | None = None
-
-
-def speed_limits(robot: Robot, fastest: Array) -> Array:
-    """Return the speed up to which each active joint's law holds, shape (n,): its limit, or BEYOND times `fastest` (n,)
-    without one, and at least that."""
-    limits = np.array([robot.joints[joint - 1].limits.velocity for joint in robot.active])
-    known = np.isfinite(limits) & (limits > 0.0)
-    return np.asarray(np.maximum(np.where(known, limits, BEYOND * fastest), fastest))
-
 
 def dissipation_rows(
-    robot: Robot, leaders: Sequence[str], terms: Sequence[FrictionTerm], recorded: RecordedRange, size: int
+    robot: Robot, leaders: Sequence[str], terms: Sequence[FrictionTerm], warmth: Array | None, size: int
 ) -> Array:
     """Return G, shape (m, size): friction brakes if G x >= 0 for base parameters, coefficients of terms and the rest.
 
-    leaders: of the base parameters; terms: those of the columns that follow, in which a shape follows its term.
+    leaders: of the base parameters; terms: those of the columns that follow, in which a shape follows its term. warmth:
+    lowest and highest temperature recorded of each active joint, shape (2, n) [deg C], NaN or None: not known.
     """
-    limits = speed_limits(robot, recorded.speed)
     signed = [group_of(name) == "friction" for name in leaders] + [term.positive for term in terms]
     rows = [*np.eye(len(signed))[signed], *_rows_of_couplings(robot, tuple(leaders), len(signed))]
     for k, joint in enumerate(robot.active):
         law = _JointLaw(joint, tuple(leaders), tuple(terms))
-        warmth = (np.nan, np.nan) if recorded.temperature is None else recorded.temperature[:, k].tolist()
-        rows += [*law.rows_of_signless_terms(warmth), *law.rows_of_shapes()]
-        rows += law.rows_beyond(float(recorded.speed[k]), float(limits[k]), warmth)
+        own = (np.nan, np.nan) if warmth is None else warmth[:, k].tolist()
+        rows += [*law.rows_of_signless_terms(own), *law.rows_of_shapes()]
     G = np.zeros((len(rows), size))
     G[:, : len(signed)] = np.reshape(rows, (len(rows), len(signed)))
     return G
@@ -143,25 +129,6 @@ class _JointLaw:
                 rows.append(row)
         return rows
 
-    def rows_beyond(self, fastest: float, limit: float, warmth: Sequence[float]) -> list[Array]:
-        """Return the rows of the slope from the fastest speed recorded to the limit, without load, which adds slope.
-
-        A term whose shape is estimated counts at the shape, within a step, that is worst.
-        """
-        if fastest <= 0.0:
-            return []
-        rows = []
-        speeds = np.linspace(fastest, limit, SPEEDS).tolist()
-        for state in self._states(warmth) or [(1.0, np.nan)]:
-            rows += [self.row(1.0, 0.0, partial(self._least, partial(_slope, state, v))) for v in speeds]
-        return [row for row in rows if np.any(row < 0.0)]
-
-    def _least(self, figure: Callable[[FrictionTerm], float], term: FrictionTerm) -> float:
-        """Return the least figure of a term over the shapes that it may change to."""
-        free = self.has(lambda other: other.of_shape and other.kind is term.kind)
-        changes = (-STEP, 0.0, STEP) if free else (0.0,)
-        return min(figure(change_shape(term, change) if change else term) for change in changes)
-
 
 def _nothing(term: FrictionTerm) -> float:
     return 0.0
@@ -170,12 +137,6 @@ def _nothing(term: FrictionTerm) -> float:
 def _signless_braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
     """Return what a term that may be negative brakes with at speed v, 0 for the others."""
     return 0.0 if term.positive else _braking(state, v, term)
-
-
-def _slope(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
-    """Return dF/dv of a term of coefficient 1 at a speed v."""
-    h = 1e-3 * v
-    return (_braking(state, v + h, term) - _braking(state, v, term)) / h
 
 
 def _braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:

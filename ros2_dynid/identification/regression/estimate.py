@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""An estimate: base parameters, delay of the effort and load by name, with covariance."""
+"""An estimate: base parameters, delay of the effort and load by name, with covariance.
+
+The columns of W by name: base parameters, friction terms, the delay of the effort, a load, a second sensor. This is the
+only place that knows their order.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,17 @@
 
 The weights are the inverse of each joint's own error, found by iteration. The error bars do not assume that errors of
 neighbouring rows are independent: after filtering they never are. See `covariance`.
+
+Error bars for errors that are correlated in time: the estimate is repeated with one block of time left out.
+A least-squares estimate solves sum over rows of z (y - x . base) = 0 with z = weight times x (or instruments). With
+A_b = sum of z x^T and g_b = sum of z e over block b, leaving b out moves the estimate by -(A - A_b)^-1 g_b, and the
+scatter of these moves gives the covariance. Errors may be correlated within a block, across joints, and may differ in
+size along the motion. Blocks are joined as long as neighbours have errors in common: they grow with the time over which
+errors are correlated. Neighbours may also have opposite errors: encoder noise differentiated twice adds to one block
+what it takes from the next, and so hardly adds to the whole. The moves are therefore taken as a series in time of which
+only the slow part adds up over the recording: the power of its slowest cosines, which is never negative, counts.
+Errors of a motion that repeats come again with every period: there the larger of two covariances counts, that of blocks
+of time and, if it is clearly larger, that of blocks of the period.
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@
 `check` and `identify` both ask here, so they say the same. All joints are named at once, with the whole option that
 puts them right. What rests on a priori masses alone is certain only where they explain the torque well; the rest needs
 the geometry only.
+
+Which way gravity points, for an arm on a wall whose description does not know it: with a priori parameters chi the
+gravity torque is linear in the gravity vector g: tau = sum_k g_k G_k(q) + s D(q, dq, ddq) + friction, with G_k the
+torque of a unit gravity along axis k and D that of the motion alone. g and s come out of one linear least-squares
+problem beside friction, offset and rotor of each joint.
 """
 
 from __future__ import annotations

@@ -5,6 +5,15 @@
 Parameters that several joints feel must come out the same from each: tau_j = f (W_shared base of the others) + what
 only joint j feels gives a factor f for each joint, 1 if all is well, -1 for a wrong sign, 57 or 1000 for a wrong
 unit.
+
+Sign and unit of the efforts: do they fit the robot's weight, inertia and friction, a priori values not trusted?
+
+Evidence of three kinds for each joint. Gravity: how the effort follows the gravity torque of the a priori parameters,
+beyond friction and accelerations; its scale a should be near 1, a strongly negative correlation means a reversed sign,
+a near 1000 a wrong unit. Friction and inertia need the geometry only: tau_j is fitted by all rigid-body torques that
+any inertial parameters could make, Y_j chi, and by friction along dq_j; friction must brake, and the inertia M_jj(q)
+that belongs to chi must be positive. Gravity alone never calls an effort reversed, since a priori parameters may be
+zero or poor; friction and inertia do, which do not depend on these, but only if no other evidence supports the effort.
 """
 
 from __future__ import annotations

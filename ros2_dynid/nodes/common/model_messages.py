@@ -155,6 +155,7 @@ def _friction_messages(robot: Robot) -> list[FrictionTerm]:
             exponent=float(term.exponent),
             exponent_std=math.nan if term.exponent_std is None else float(term.exponent_std),
             reference=float(term.reference),
+            recorded_speed=float(term.recorded_speed),
         )
         for term in robot.friction
     ]
@@ -176,6 +177,7 @@ def _friction_of(message: BaseParameters) -> tuple[friction.FrictionTerm, ...]:
             exponent=term.exponent,
             exponent_std=_known(term.exponent_std) if term.exponent else None,
             reference=term.reference,
+            recorded_speed=term.recorded_speed,
         )
         for term in message.friction
     )

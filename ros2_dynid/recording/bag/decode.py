@@ -4,6 +4,13 @@
 
 JointState is decoded by layout (message_layout.py). The rosbags library decodes the rest one by one: a JointState whose
 layout keeps changing or whose type the bag defines differently, and the messages of ros2_control.
+
+JointState messages decoded by layout: many messages of one layout become arrays in one NumPy operation.
+Where a message's names and array sizes are known, the stamp and the three arrays stand at fixed offsets. The first
+message of a shape is parsed field by field, every size checked against the message's end; others of the same length
+are taken by the same offsets only if all bytes that fix the layout (names, sizes, encapsulation) are equal to it.
+
+ROS 1 messages have no encapsulation but a sequence number (u32) before the stamp, so the stamp is at offset 4 in both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Read one MCAP file front to back, chunk by chunk, and salvage what survived a crash or damage."""
+"""Read one MCAP file front to back, chunk by chunk, and salvage what survived a crash or damage.
+
+A record is an opcode (u8), the length of its content (u64) and the content; all numbers are little endian.
+"""
 
 from __future__ import annotations
 
