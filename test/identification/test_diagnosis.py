@@ -62,7 +62,7 @@ def test_friction_of_other_laws_is_no_wrong_unit(asked):
 
     Whatever law was asked for: the efforts are the same.
     """
-    plant, samples, *_ = study("study_friction").rubbing("demo6", "load+stribeck", 1, seconds=60.0)
+    plant, samples, *_ = study("study_friction").rubbing("demo6", "load+stribeck", 1, seconds=20.0)
     robot = replace(plant, friction=())
     assert findings(robot, samples, asked) == ()
     size = np.array([1.0, 1.0, 0.2, 1.0, 1.0, 1.0])

@@ -227,7 +227,7 @@ def test_a_coupled_motor_and_its_joints_have_friction_of_their_own():
 # --- laws that are served
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_laws_of_random_plants_brake_from_standstill_to_the_speed_limit(seed):
     """Whatever the plant does, the method, the law asked for, the prior and the set that is served."""
     plants = study("study_dissipation")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Nodes, driver and network misbehave at random moments of more than 200 missions: the robot is never endangered."""
+"""Nodes, driver and network misbehave at random moments of 160 missions: the robot is never endangered."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
-from fault_campaign import STARVED, campaign, described, plan_of
+from fault_campaign import STARVED, campaign, described, fault_names, plan_of
 
-RUNS = {"motion": 66, "description": 60, "effort": 80}
+RUNS = {"motion": 50, "description": 57, "effort": 53}
+"""Missions of each lane: every fault that it has at least once."""
 SEED = int(os.environ.get("DYNID_CAMPAIGN_SEED", "1"))
 ENOUGH = 0.9
 """Share of the runs that must have been judged for the campaign to say anything."""
@@ -43,7 +44,9 @@ def test_no_fault_passes_a_limit_and_every_run_ends_at_rest_with_its_recording(t
         assert not seen, f"seed {SEED}: seen again\n" + "\n".join([described(run), *seen])
         warnings.warn(f"in one run, and not again:\n{described(run)}", stacklevel=1)
     assert len(bad) <= RARE * len(judged), "\n".join(map(described, bad))
-    assert len(runs) >= 200
+    assert {kind: {run.fault for run in runs if run.lane == kind} for kind in RUNS} == {
+        kind: set(fault_names(kind)) for kind in RUNS
+    }
     if len(judged) < ENOUGH * len(runs):
         pytest.skip(
             f"a busy machine paused processes in {len(runs) - len(judged)} of {len(runs)} runs, three times each"

@@ -2,10 +2,11 @@
 
 """Streams of 1 kHz beside the executor: a thread of its own takes the messages of a subscription, or keeps a period.
 
-rclpy's executors rebuild their list of everything the node has for every message. At 1 kHz that costs 25 to 30 % of a
-core with one thread; with four threads it costs more than half a core and falls behind (bench/executors.py). Here a
-thread waits for one subscription alone, for 6 to 9 %, or 4 to 5 % in pieces of 4 ms. The callback gets serialized
-bytes, and must lock what others use.
+rclpy's executors rebuild their list of everything the node has for every message. At 1 kHz that costs 25 to 33 % of a
+core with one thread; with four threads it costs more than half a core and falls behind; the experimental
+EventsExecutor of rclpy 9.1 delivers none of them, for 26 % and more (bench/executors.py). Here a thread waits for one
+subscription alone, for 6 to 11 %, or 4 to 7 % in pieces of 4 ms. The callback gets serialized bytes, and must lock what
+others use. Everything else of a node is served by rclpy's executors (spin.py).
 """
 
 from __future__ import annotations
