@@ -349,6 +349,8 @@ def _provenance(
         **({"command": command} if command else {}),
         "band_sigma": encode(scores.band_level),
     }
+    decisions = {"row_cutoff": encode(problem.row_cutoff), "effort_delay": encode(problem.effort_delay)}
+    obtained["decisions"] = {name: evidence for name, evidence in decisions.items() if evidence}
     if np.isfinite(estimate.dof):
         obtained["dof"] = estimate.dof
     if candidates.prior_fit is not None:
