@@ -74,7 +74,7 @@ def _limited() -> Iterator[None]:
     global _inside, _before
     with _lock:
         if _inside == 0:
-            _before = [] if _chosen() else [(library, library.get()) for library in _loaded()]
+            _before = [] if _chosen() else [(library, library.get()) for library in loaded_libraries()]
             for library, _ in _before:
                 library.set(1)
         _inside += 1
@@ -93,7 +93,7 @@ def _chosen() -> bool:
 
 
 @functools.cache
-def _loaded() -> tuple[_Library, ...]:
+def loaded_libraries() -> tuple[_Library, ...]:
     """Return the BLAS libraries of this process; none where the system does not tell what is loaded."""
     import numpy  # noqa: F401  (so that they are loaded)
     import scipy.linalg  # noqa: F401
@@ -107,11 +107,12 @@ def _loaded() -> tuple[_Library, ...]:
     for file in sorted(files):
         name = Path(file).name.lower()
         if name.startswith("lib") and any(part in name for part in LIBRARIES):
-            found += _functions(file)
+            found += thread_functions(file)
     return tuple(found)
 
 
-def _functions(file: str) -> list[_Library]:
+def thread_functions(file: str) -> list[_Library]:
+    """Return a library's functions that get and set its threads, for each way of naming them."""
     try:
         library = ctypes.CDLL(file)
     except OSError:

@@ -142,8 +142,8 @@ def demo(
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         if panel:
-            say(_panel_address(processes, logs / "panel.log"))
-        found = _run_mission(processes, request, say)
+            say(panel_address(processes, logs / "panel.log"))
+        found = run_mission(processes, request, say)
     truth = compared(robot, load_model(found.model), true_parameters(robot, seed))
     return DemoOutcome(
         **{field.name: getattr(found, field.name) for field in fields(found)},
@@ -155,7 +155,7 @@ def demo(
     )
 
 
-def _panel_address(processes: Processes, log: Path) -> str:
+def panel_address(processes: Processes, log: Path) -> str:
     """Return the line with which the panel says where it is."""
     end = time.monotonic() + PANEL_PATIENCE_S
     while time.monotonic() < end:
@@ -204,7 +204,7 @@ def _report(folder: Path, trials: dict[str, list[tuple[str, str]]], say: Callabl
     return str(write_report(folder, figures=False, trials=trials))
 
 
-def _run_mission(processes: Processes, request: MissionRequest, say: Callable[[str], None]) -> MissionOutcome:
+def run_mission(processes: Processes, request: MissionRequest, say: Callable[[str], None]) -> MissionOutcome:
     """Run the mission and report its progress until it ends."""
     mission = processes.start("mission", ["ros2_dynid.nodes.mission"], talk=True)
     assert mission.stdin is not None and mission.stdout is not None

@@ -99,7 +99,7 @@ class Job(Generic[Request, AnyOutcome]):
             json.dump({"use_case": use_case.name, "request": encode(request)}, wanted)
             wanted.seek(0)
             try:
-                self._process = subprocess.Popen(
+                self.process = subprocess.Popen(
                     [sys.executable, "-m", "ros2_dynid.job_process", str(writer), str(os.getpid())],
                     stdin=wanted,
                     stdout=2,  # whatever is printed goes where our own messages go
@@ -115,7 +115,7 @@ class Job(Generic[Request, AnyOutcome]):
         """End the process and what it has started, such as a compiler; `wait` raises."""
         self.cancelled = True
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def wait(self, progress: Progress | None = None) -> AnyOutcome:
         """Pass progress on until the end and return the outcome, or raise JobError."""
@@ -140,7 +140,7 @@ class Job(Generic[Request, AnyOutcome]):
         waiting, ready = b"", select.poll()
         ready.register(self._reader, select.POLLIN)
         while True:
-            ended = self._process.poll() is not None  # asked first: all that it said is in the pipe by then
+            ended = self.process.poll() is not None  # asked first: all that it said is in the pipe by then
             if not ready.poll(1e3 * LOOK_SECONDS):
                 if ended:
                     return
@@ -158,11 +158,11 @@ class Job(Generic[Request, AnyOutcome]):
         """Return the process's code, with nothing left of it."""
         os.close(self._reader)
         try:
-            return self._process.wait(0.1 if at_once else PATIENCE)
+            return self.process.wait(0.1 if at_once else PATIENCE)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            return self._process.wait()
+                os.killpg(self.process.pid, signal.SIGKILL)
+            return self.process.wait()
 
 
 def _pass_on(message: Mapping[str, object], progress: Progress) -> None:
@@ -179,7 +179,7 @@ def _ending(code: int) -> str:
     return f"the computation ended with code {code} and no answer; see the log"
 
 
-def _doer(use_case: UseCase[Request, AnyOutcome]) -> Callable[[object, Progress], Plain]:
+def doer_of(use_case: UseCase[Request, AnyOutcome]) -> Callable[[object, Progress], Plain]:
     def do(plain: object, progress: Progress) -> Plain:
         request = decode(use_case.request, plain)
         use_case.check(request)
@@ -188,5 +188,5 @@ def _doer(use_case: UseCase[Request, AnyOutcome]) -> Callable[[object, Progress]
     return do
 
 
-DOERS = {IDENTIFY.name: _doer(IDENTIFY), PAYLOAD.name: _doer(PAYLOAD), PLAN.name: _doer(PLAN)}
+DOERS = {IDENTIFY.name: doer_of(IDENTIFY), PAYLOAD.name: doer_of(PAYLOAD), PLAN.name: doer_of(PLAN)}
 """By name, what returns the outcome of a request, both as plain data."""

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ros2_dynid import blas
-from ros2_dynid.blas import VARIABLES, _loaded, small_matrices
+from ros2_dynid.blas import VARIABLES, loaded_libraries, small_matrices
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def threads(monkeypatch):
     """Return what tells the numbers of threads of the loaded libraries, which are two at first."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    if not _loaded():
+    if not loaded_libraries():
         pytest.skip("NumPy here uses a BLAS without threads of its own")
-    before = [library.get() for library in _loaded()]
-    for library in _loaded():
+    before = [library.get() for library in loaded_libraries()]
+    for library in loaded_libraries():
         library.set(2)
-    yield lambda: {library.get() for library in _loaded()}
-    for library, count in zip(_loaded(), before, strict=True):
+    yield lambda: {library.get() for library in loaded_libraries()}
+    for library, count in zip(loaded_libraries(), before, strict=True):
         library.set(count)
 
 
@@ -75,7 +75,7 @@ def test_what_the_user_chose_holds(threads, monkeypatch):
 
 def test_the_libraries_of_numpy_and_scipy_are_found():
     """Asked in a new process that was told one thread: every library that is found says so."""
-    code = "import ros2_dynid.blas as b; print([library.get() for library in b._loaded()])"
+    code = "import ros2_dynid.blas as b; print([library.get() for library in b.loaded_libraries()])"
     env = os.environ | dict.fromkeys(VARIABLES, "1")
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert set(done.stdout.strip("[]\n").replace(" ", "").split(",")) <= {"1", ""}
@@ -116,11 +116,11 @@ def test_each_build_is_asked_by_the_names_that_it_has(monkeypatch, get, put):
     told = []
     library = SimpleNamespace(**{get: lambda: 7, put: lambda count: told.append(count)})
     monkeypatch.setattr(blas.ctypes, "CDLL", {"libblas.so": library}.__getitem__)
-    (found,) = blas._functions("libblas.so")
+    (found,) = blas.thread_functions("libblas.so")
     found.set(3)
     assert found.get() == 7 and told == [3]
     delattr(library, put)
-    assert blas._functions("libblas.so") == [], "it cannot be set"
+    assert blas.thread_functions("libblas.so") == [], "it cannot be set"
 
 
 def test_a_library_that_does_not_load_has_no_threads(monkeypatch):
@@ -128,4 +128,4 @@ def test_a_library_that_does_not_load_has_no_threads(monkeypatch):
         raise OSError(file)
 
     monkeypatch.setattr(blas.ctypes, "CDLL", fails)
-    assert blas._functions("libblas.so") == []
+    assert blas.thread_functions("libblas.so") == []

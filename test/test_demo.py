@@ -182,7 +182,7 @@ REQUEST = MissionRequest("demo3", 4, 5.0, TrueLoad(2.5), open_loop_seconds={"slo
 
 def test_the_mission_is_asked_and_heard_until_its_result():
     said, mission = [], Mission({"say": "planning"}, {"say": "running"}, {"result": encode(FOUND)}, {"say": "late"})
-    assert demo._run_mission(mission, REQUEST, said.append) == FOUND
+    assert demo.run_mission(mission, REQUEST, said.append) == FOUND
     assert mission.started == [(("mission", ["ros2_dynid.nodes.mission"]), {"talk": True})]
     assert decode(MissionRequest, json.loads(mission.asked)) == REQUEST
     assert said == ["planning", "running"] and mission.checks == 2, "a node that ended is noticed at every step"
@@ -195,14 +195,14 @@ def test_a_mission_that_fails_is_told_and_a_node_that_ended_before_it():
         ([], "the mission ended without a result"),
     ):
         with pytest.raises(DemoError, match=words):
-            demo._run_mission(Mission(*messages), REQUEST, lambda text: None)
+            demo.run_mission(Mission(*messages), REQUEST, lambda text: None)
         mission = Mission(*messages)
         mission.ended = ProcessError("recorder ended: no space")
         with pytest.raises(ProcessError, match="recorder ended: no space"):
-            demo._run_mission(mission, REQUEST, lambda text: None)
+            demo.run_mission(mission, REQUEST, lambda text: None)
     mission = Mission()
     with pytest.raises(DemoError):
-        demo._run_mission(mission, REQUEST, lambda text: None)
+        demo.run_mission(mission, REQUEST, lambda text: None)
     assert mission.waited, "its code is known then"
 
 
@@ -216,14 +216,14 @@ def test_the_address_of_the_panel_is_waited_for(monkeypatch, tmp_path):
 
     monkeypatch.setattr(demo.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(demo.time, "sleep", sleep)
-    assert demo._panel_address(mission, log) == "panel: http://localhost:8123/?key=a"
+    assert demo.panel_address(mission, log) == "panel: http://localhost:8123/?key=a"
     assert 2.0 < now[0] < 2.5 and mission.checks > 10
     with pytest.raises(DemoError, match=r"the panel has not started in 60 s; look at .*other\.log"):
-        demo._panel_address(mission, tmp_path / "other.log")
+        demo.panel_address(mission, tmp_path / "other.log")
     assert 62.0 < now[0] < 63.0
     mission.ended = ProcessError("panel ended: no port")
     with pytest.raises(ProcessError, match="no port"):
-        demo._panel_address(mission, log)
+        demo.panel_address(mission, log)
 
 
 # --- the whole
@@ -263,8 +263,8 @@ def staged(monkeypatch):
 
     monkeypatch.setattr(demo, "own_domain", lambda: contextlib.nullcontext({"ROS_DOMAIN_ID": "42"}))
     monkeypatch.setattr(demo, "Processes", Nodes)
-    monkeypatch.setattr(demo, "_run_mission", run)
-    monkeypatch.setattr(demo, "_panel_address", lambda processes, log: f"panel: {log.name}")
+    monkeypatch.setattr(demo, "run_mission", run)
+    monkeypatch.setattr(demo, "panel_address", lambda processes, log: f"panel: {log.name}")
     monkeypatch.setattr(demo, "load_model", lambda path: f"model {path}")
     monkeypatch.setattr(demo, "compared", compared)
     monkeypatch.setattr(

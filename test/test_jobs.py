@@ -53,7 +53,7 @@ tell({"error": "nobody listens any more"})
     found = job.wait(lambda stage, done: seen.append((stage, done)))
     assert json.loads(found.text) == [{"use_case": "odd", "request": {"number": 7}}, "1", True, True]
     assert seen == [("starting", 0.0), ("half", 0.5)] and all(type(done) is float for _, done in seen)
-    assert not job.cancelled and has_ended(job._process.pid)
+    assert not job.cancelled and has_ended(job.process.pid)
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("a library says hello\n"), "its log is where ours is"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
@@ -97,7 +97,7 @@ time.sleep(60)
 
     with pytest.raises(JobError, match="cancelled; nothing was written"):
         job.wait(cancel)
-    assert job.cancelled and job._process.returncode == -9 and has_ended(child[0])
+    assert job.cancelled and job.process.returncode == -9 and has_ended(child[0])
     job.cancel()  # once more does no harm
 
 
@@ -106,7 +106,7 @@ def test_an_answer_counts_although_the_job_was_cancelled_too_late_or_does_not_en
     process("""tell({"result": {"text": "done"}}); time.sleep(60)""")
     job = Job(ODD, Wish(1))
     assert job.wait() == Answer("done")
-    assert job._process.returncode == -9, "nothing is left of it"
+    assert job.process.returncode == -9, "nothing is left of it"
     process("""tell({"result": {"text": "done"}})""")
     late = Job(ODD, Wish(1))
     late.cancelled = True
@@ -123,7 +123,7 @@ time.sleep(0.1)
     seen, before = [], handles()
     job = Job(ODD, Wish(1))
     assert job.wait(lambda stage, done: seen.append(len(stage))) == Answer("x" * 300000)
-    assert seen == [100000] and job._process.returncode == 0, "it was not killed"
+    assert seen == [100000] and job.process.returncode == 0, "it was not killed"
     assert handles() <= before, "no handle is left open"
 
 
@@ -140,21 +140,21 @@ os._exit(4)
         with pytest.raises(JobError, match="ended with code 4"):
             job.wait()
     finally:
-        os.killpg(job._process.pid, signal.SIGKILL)  # the child is still there, and was not waited for
+        os.killpg(job.process.pid, signal.SIGKILL)  # the child is still there, and was not waited for
 
 
 def test_an_answer_is_not_lost_if_the_process_ends_just_after_it_was_silent(process, monkeypatch):
     monkeypatch.setattr(jobs, "LOOK_SECONDS", 0.001)
     process("""time.sleep(0.02); tell({"result": {"text": "done"}})""")
     job = Job(ODD, Wish(1))
-    look = job._process.poll
+    look = job.process.poll
 
     def look_late() -> int | None:
         """Look at the process as a busy computer may: by then it has answered and ended."""
-        job._process.wait()
+        job.process.wait()
         return look()
 
-    monkeypatch.setattr(job._process, "poll", look_late)
+    monkeypatch.setattr(job.process, "poll", look_late)
     assert job.wait() == Answer("done")
 
 
@@ -198,7 +198,7 @@ def test_what_a_process_does_is_checked_there_too_and_comes_back_as_plain_data()
         progress("half", 0.5)
         return Answer(str(wish.number))
 
-    do = jobs._doer(replace(ODD, work=work))
+    do = jobs.doer_of(replace(ODD, work=work))
     with pytest.raises(InputError, match="number is -1"):
         do({"number": -1}, lambda *one: told.append(one))
     assert do({"number": 3}, lambda *one: told.append(one)) == {"text": "3"} and told == [("half", 0.5)]

@@ -132,6 +132,13 @@ class WrongResultError(BuildError):
     """A library that was built does not give the results of NumPy."""
 
 
+def forget_libraries() -> None:
+    """Load libraries anew from now on, as a process does that has just started."""
+    with _lock:
+        _modules.clear()
+        _known.clear()
+
+
 def library(robot: Robot, kind: str) -> Library:
     """Return the loaded library of a kind ("torque", "regressor" or "energy") for the robot; build it if need be.
 
@@ -144,16 +151,16 @@ def library(robot: Robot, kind: str) -> Library:
     with _lock:
         if key not in _modules:
             folder = cache_folder()
-            path = folder / f"{key}{_suffix()}"
+            path = folder / f"{key}{library_suffix()}"
             if key in _refusals:
                 raise WrongResultError(_refusals[key])
             if not is_private_file(path):
                 try:
-                    _build(robot, kind, path)
+                    build_library(robot, kind, path)
                 except WrongResultError as error:
                     _refusals[key] = str(error)
                     raise
-            _modules[key] = _load(path, kind, robot)
+            _modules[key] = load_library(path, kind, robot)
         _known.setdefault(robot, {})[kind] = _modules[key]
         return _modules[key]
 
@@ -166,7 +173,7 @@ def is_ready(robot: Robot, kind: str) -> bool:
         key = library_key(robot, kind)
     except BuildError:
         return False
-    return key in _modules or is_private_file(cache_folder() / f"{key}{_suffix()}")
+    return key in _modules or is_private_file(cache_folder() / f"{key}{library_suffix()}")
 
 
 def library_key(robot: Robot, kind: str) -> str:
@@ -237,10 +244,13 @@ def _processor() -> str:
 @functools.cache
 def has_headers() -> bool:
     """Whether the headers of Python and NumPy are there, for a plain extension module; else ctypes serves."""
-    return all(Path(folder).is_file() for folder in (_include() / "Python.h", _numpy_include() / "numpy/arrayobject.h"))
+    return all(
+        Path(folder).is_file() for folder in (include_folder() / "Python.h", _numpy_include() / "numpy/arrayobject.h")
+    )
 
 
-def _include() -> Path:
+def include_folder() -> Path:
+    """Return the folder of Python's headers."""
     return Path(sysconfig.get_paths()["include"])
 
 
@@ -248,7 +258,8 @@ def _numpy_include() -> Path:
     return Path(np.get_include())
 
 
-def _suffix() -> str:
+def library_suffix() -> str:
+    """Return how a library's name ends: plain ones, without Python's headers, have an own one."""
     return str(sysconfig.get_config_var("EXT_SUFFIX") or ".so") if has_headers() else ".plain.so"
 
 
@@ -296,7 +307,8 @@ def is_private_file(path: Path) -> bool:
     return bool(ours) and is_private_folder(path.parent)
 
 
-def _build(robot: Robot, kind: str, path: Path) -> None:
+def build_library(robot: Robot, kind: str, path: Path) -> None:
+    """Build the library of a robot at `path`, unless another process was faster."""
     with _only_builder(path):
         if is_private_file(path):  # another process was faster
             return
@@ -308,7 +320,7 @@ def _build(robot: Robot, kind: str, path: Path) -> None:
             (work / "kernel.c").write_text(source)
             compile_shared(work / "kernel.c", work / "kernel.so")
             (work / "kernel.so").chmod(0o700)
-            _refuse_if_wrong(_load(work / "kernel.so", kind, robot), kind, robot)
+            _refuse_if_wrong(load_library(work / "kernel.so", kind, robot), kind, robot)
             (work / "kernel.so").replace(path)
 
 
@@ -342,7 +354,7 @@ def compile_shared(source: Path, target: Path) -> None:
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
     if has_headers():
-        command += ["-DDYNID_PYTHON", f"-I{_include()}", f"-I{_numpy_include()}"]
+        command += ["-DDYNID_PYTHON", f"-I{include_folder()}", f"-I{_numpy_include()}"]
     error = ""
     for native in ([NATIVE], []):
         try:
@@ -363,7 +375,8 @@ def compile_shared(source: Path, target: Path) -> None:
     raise BuildError(f"the C compiler {command[0]} failed ({error.strip()[:200]}); check CC")
 
 
-def _load(path: Path, kind: str, robot: Robot) -> Library:
+def load_library(path: Path, kind: str, robot: Robot) -> Library:
+    """Load the library at `path`, or refuse one that somebody else could have written."""
     if not is_private_file(path):
         raise BuildError(f"{path} could have been written by somebody else; remove it")
     if not has_headers():

@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> BenchOutcome:
     """Run every bench/bench_*.py that has a function measure() -> (ratios, seconds)."""
-    folder = _folder()
+    folder = bench_folder()
     files = {file.stem.removeprefix("bench_"): file for file in sorted(folder.glob("bench_*.py"))}
     names = list(files) if args.only is None else [name.strip() for name in args.only.split(",")]
     unknown = [name for name in names if name not in files]
@@ -79,7 +79,8 @@ def _hint(error: ImportError) -> str:
     return f"{package} is not installed; get it with ./dynid bench in a checkout, or with pip install {package}"
 
 
-def _folder() -> Path:
+def bench_folder() -> Path:
+    """Return the folder of the benchmarks, or refuse outside of a checkout."""
     folder = Path(__file__).parents[2] / "bench"
     if not folder.is_dir():
         raise InputError("the benchmarks are not installed", "run dynid bench from a checkout")

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> DemoOutcome:
         raise InputError("--duration and --payload must be positive", "give seconds and kilograms above 0")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}", "give a number from 0 on")
-    _check_installation()
+    check_installation()
     folder = Path(args.output or time.strftime("dynid_demo_%Y%m%d_%H%M%S")).resolve()
     if folder.exists():
         raise InputError("the output exists already", "name a new folder with -o", str(folder))
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> DemoOutcome:
     )
 
 
-def _check_installation() -> None:
+def check_installation() -> None:
     """Check at once what the nodes need, before their processes fail."""
     from importlib.util import find_spec
 

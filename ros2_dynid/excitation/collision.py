@@ -251,7 +251,7 @@ def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
 def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[float, int | None]:
     """Return the smallest distance of a pair that is below `best`, and its number; `best` and None if none is."""
     i, k = shapes.pairs.T
-    reach, middle = _reach(shapes), 0.5 * (a + b)
+    reach, middle = capsule_reach(shapes), 0.5 * (a + b)
     least = np.linalg.norm(middle[:, i] - middle[:, k], axis=2) - reach[i] - reach[k]  # no pair is closer than this
     number: int | None = None
     while True:
@@ -270,7 +270,7 @@ def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[floa
             best, number = float(distance[at]), int(pair[at])
 
 
-def _reach(shapes: Shapes) -> Array:
+def capsule_reach(shapes: Shapes) -> Array:
     """Return how far each capsule reaches from its middle, shape (m,) [m]."""
     return np.asarray(0.5 * np.linalg.norm(shapes.b - shapes.a, axis=1) + shapes.radius)
 
@@ -281,7 +281,7 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
     G, _ = constraint(robot)
     min_distance = tight * shapes.margin + 1e-3
     i, k = shapes.pairs.T
-    reach = _reach(shapes)
+    reach = capsule_reach(shapes)
     near = min_distance + reach[i] + reach[k]  # capsules whose middles are farther apart need no closer look
 
     def term(q: Array) -> tuple[float, Array]:

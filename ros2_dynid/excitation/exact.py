@@ -34,7 +34,8 @@ def available() -> bool:
     return importlib.util.find_spec("coal") is not None
 
 
-def _coal() -> ModuleType:
+def import_coal() -> ModuleType:
+    """Return the library coal, or refuse without it."""
     try:
         return importlib.import_module("coal")
     except ImportError:
@@ -48,7 +49,7 @@ def exact_clearance(
 
     Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to check.
     """
-    coal = _coal()
+    coal = import_coal()
     bodies = [_geometry(coal, solid) for solid in solids]
     parents = [0, *(joint.parent for joint in robot.joints)]
     selected_pairs = None if only is None else {frozenset(pair) for pair in only}
@@ -81,7 +82,7 @@ def narrowed(
     `start`, shape (n_active,), if given. A pair that more than two joints move, or that touches everywhere, is only
     noted.
     """
-    coal = _coal()
+    coal = import_coal()
     notes = []
     for pair in close:
         between = _between(robot, *(next(s.joint for s in solids if s.link == link) for link in pair))
@@ -89,11 +90,11 @@ def narrowed(
         if not 1 <= len(between) <= 2:
             notes.append(f"{text} are too close to be kept apart: watch them in a rehearsal")
             continue
-        touching = _touching(coal, robot, [s for s in solids if s.link in pair], between)
+        touching = find_touching(coal, robot, [s for s in solids if s.link in pair], between)
         if not touching.any():
             continue
         ranges = [
-            _free_range(
+            find_free_range(
                 robot,
                 j,
                 np.asarray(touching.any(axis=1 - axis)),
@@ -130,7 +131,7 @@ def _between(robot: Robot, one: int, two: int) -> list[int]:
     return between if set(between) <= set(robot.active) else []
 
 
-def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
+def grid_positions(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
     """Return the positions of joint j that are checked [rad or m], and the index of each in the table."""
     joint = robot.joints[j - 1]
     lower, upper = max(joint.limits.lower, -1e3), min(joint.limits.upper, 1e3)
@@ -143,14 +144,17 @@ def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
     return step * number, number % STEPS
 
 
-def _touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], between: Sequence[int]) -> NDArray[np.bool_]:
+def find_touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], between: Sequence[int]) -> NDArray[np.bool_]:
     """Return where the first link's shapes touch the other's, a table over the positions of the joints between."""
     first = [s for s in solids if s.link == solids[0].link]
     other = [s for s in solids if s.link != solids[0].link]
     bodies = {id(s): _geometry(coal, s) for s in solids}
     request, result = coal.CollisionRequest(), coal.CollisionResult()
     request.security_margin = GUARD_M
-    grids = [dict(zip(places.tolist(), values, strict=True)) for values, places in (_grid(robot, j) for j in between)]
+    grids = [
+        dict(zip(places.tolist(), values, strict=True))
+        for values, places in (grid_positions(robot, j) for j in between)
+    ]
     cells = [(a, *rest) for a in grids[0] for rest in ([(b,) for b in grids[1]] if len(grids) > 1 else [()])]
     q = np.zeros((len(cells), len(robot.active)))
     for axis, j in enumerate(between):
@@ -165,10 +169,12 @@ def _touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], between: 
     return table if len(between) > 1 else table[:, None]
 
 
-def _free_range(robot: Robot, j: int, blocked: NDArray[np.bool_], start: float | None) -> tuple[float, float] | None:
+def find_free_range(
+    robot: Robot, j: int, blocked: NDArray[np.bool_], start: float | None
+) -> tuple[float, float] | None:
     """Return the longest range of joint j without a blocked place, the one around `start` if that is given."""
     limits = robot.joints[j - 1].limits
-    values, places = _grid(robot, j)
+    values, places = grid_positions(robot, j)
     free = ~blocked[places]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], free, [False])).astype(int)))
     runs = []

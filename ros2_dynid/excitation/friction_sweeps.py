@@ -68,10 +68,12 @@ def friction_sweeps(
     pool = [pose for pose in pool if way_is_clear(robot, shapes, rest, pose)]  # and so is the way back
     sweeps = []
     for k in range(len(index)):
-        sweeps += [(k, *candidate) for candidate in _poses(robot, bounds, shapes, chi, pool, k, loads, reach)]
+        sweeps += [
+            (k, *candidate) for candidate in choose_sweep_poses(robot, bounds, shapes, chi, pool, k, loads, reach)
+        ]
     problem = ""
     for push in PUSHES:
-        trajectory = _join_sweeps(robot, bounds, shapes, rest, sweeps, values, push)
+        trajectory = join_sweeps(robot, bounds, shapes, rest, sweeps, values, push)
         problems = check_trajectory(robot, trajectory, margin=margin, caps=caps)
         if not problems:
             return trajectory
@@ -79,7 +81,7 @@ def friction_sweeps(
     raise InputError(problem, Text("choose another start pose, ", Option("start"), ", or wider limits"), robot.name)
 
 
-def _poses(
+def choose_sweep_poses(
     robot: Robot,
     bounds: Bounds,
     shapes: Shapes | None,
@@ -118,7 +120,7 @@ def _poses(
     return [candidates[i][1:] for i in best]
 
 
-def _join_sweeps(
+def join_sweeps(
     robot: Robot,
     bounds: Bounds,
     shapes: Shapes | None,

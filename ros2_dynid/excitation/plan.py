@@ -124,7 +124,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     The same seed gives the same trajectory, unless the time budget ends the search.
     """
     options = options or PlanOptions()
-    _check(options, robot)
+    check_options(options, robot)
     source = "energy" if options.method == "points" else "torque"
     base = base_parameters(robot, source=source, groups=options.groups, seed=options.seed)
     if not len(base):
@@ -152,7 +152,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
         seed=options.seed,
     )
     penalty = Penalty(robot, bounds, tight=0.99, chi=chi, shapes=options.shapes)
-    make = _points_curve if options.method == "points" else _fourier_curve
+    make = search_points_curve if options.method == "points" else search_fourier_curve
     curve, W, structural = make(robot, options, base, penalty, start, clock)
     trajectory = Trajectory(robot.active_names, curve, options.method, options.rate_hz)
     problems = problems_of(robot, curve, penalty, options.shapes)
@@ -196,12 +196,12 @@ def criterion_of(options: PlanOptions) -> str:
     return "cond" if options.groups is not None and set(options.groups) == {"inertial"} else "normalised"
 
 
-def _starts(clock: TimeBudget, method: str) -> int:
+def count_starts(clock: TimeBudget, method: str) -> int:
     """Return the number of random starts for a time budget."""
     return min(max(2, int(clock.budget_s / START_S[method])), 16)
 
 
-def _check(options: PlanOptions, robot: Robot) -> None:
+def check_options(options: PlanOptions, robot: Robot) -> None:
     """Refuse options that no plan can meet."""
     if options.method not in _METHODS:
         raise InputError(f"unknown method {options.method!r}", f"choose from {', '.join(_METHODS)}")
@@ -237,7 +237,7 @@ def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | N
     return problems
 
 
-def _points_curve(
+def search_points_curve(
     robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: TimeBudget
 ) -> tuple[Curve, Array, None]:
     """Return the curve through optimum points and W of its rows."""
@@ -259,13 +259,13 @@ def _points_curve(
     problem = SegmentProblem(model, substitution, penalty, start, start)
     rng = np.random.default_rng(options.seed)
     if options.optimiser == "gradient":
-        curve, q, dq = optimise_trajectory(problem, rng, clock, _starts(clock, "points"))
+        curve, q, dq = optimise_trajectory(problem, rng, clock, count_starts(clock, "points"))
     else:
-        curve, q, dq = _as_in_the_seed(problem, options, rng, clock)
+        curve, q, dq = search_points_of_seed(problem, options, rng, clock)
     return curve, model.W(q, dq), None
 
 
-def _as_in_the_seed(
+def search_points_of_seed(
     problem: SegmentProblem, options: PlanOptions, rng: np.random.Generator, clock: TimeBudget
 ) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
@@ -292,7 +292,7 @@ def _as_in_the_seed(
     return best[1:]
 
 
-def _fourier_curve(
+def search_fourier_curve(
     robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: TimeBudget
 ) -> tuple[Curve, Array, Array]:
     """Return the Fourier series, W over one period, and which elements of W are not zero by structure."""
@@ -314,7 +314,7 @@ def _fourier_curve(
     def safe(series: FourierSeries) -> bool:
         return not problems_of(robot, series, penalty, options.shapes)
 
-    y = optimise_series(problem, np.random.default_rng(options.seed), clock, safe, _starts(clock, "fourier"))
+    y = optimise_series(problem, np.random.default_rng(options.seed), clock, safe, count_starts(clock, "fourier"))
     series = problem.series(y, options.periods)
     return series, *torque_matrix(robot, model, series)
 

@@ -117,7 +117,7 @@ def optimise_trajectory(
     full, problem = problem, replace(problem, penalty=replace(problem.penalty, chi=None))
     candidates = []
     for k in range(starts):
-        x = _first(problem, rng)
+        x = draw_variables(problem, rng)
         x = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), x, clock, 60, until=0.3 * (k + 1) / starts)
         candidates.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
         clock.report(f"start {k + 1} of {starts}")
@@ -133,7 +133,7 @@ def optimise_trajectory(
             x = descend(partial(problem.cost, p=p, weight=weight), x, clock, ITERATIONS, until)
             Q, D, _ = problem.states(x)
             clock.report(f"p = {p:g}: cond {condition_by(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
-        curve, q, dq, slowed = _interpolated(full, x)
+        curve, q, dq, slowed = shortest_curve(full, x)
         if curve is not None:
             cost = problem.model.cost(q, dq)
             if best is None or cost < best[0]:
@@ -156,10 +156,10 @@ def interpolate_points(
     interpolation keeps the limits.
     """
     times = np.full(len(q) + 1, 5.0)  # beyond what any segment needs: the shortest times decide
-    return _interpolated(problem, np.concatenate((problem.substitution.variables(q, dq), times)))
+    return shortest_curve(problem, np.concatenate((problem.substitution.variables(q, dq), times)))
 
 
-def _first(problem: SegmentProblem, rng: np.random.Generator) -> Array:
+def draw_variables(problem: SegmentProblem, rng: np.random.Generator) -> Array:
     """Return random variables: points as in seed 001, times that a joint needs for its whole range at half speed."""
     b = problem.substitution
     x = rng.standard_normal(b.size)
@@ -167,7 +167,7 @@ def _first(problem: SegmentProblem, rng: np.random.Generator) -> Array:
     return np.concatenate((x, np.full(len(b.fixed) + 1, np.log(typical))))
 
 
-def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
+def shortest_curve(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
     """Return the curve with the shortest times that keeps all limits, its points, and whether points were slowed.
 
     A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at its

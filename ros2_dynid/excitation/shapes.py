@@ -277,17 +277,18 @@ def cover(triangles: Array, pieces: int = PIECES) -> list[tuple[Array, Array, fl
             below = along <= threshold
             if 4 <= below.sum() <= len(along) - 4:
                 halves = [bounding_capsule(triangles[part].reshape(-1, 3)) for part in (below, ~below)]
-                size = sum(_volume(half) for half in halves)
+                size = sum(capsule_volume(half) for half in halves)
                 if best is None or size < best[0]:
                     best = (size, below)
-    if best is None or best[0] > MAX_VOLUME_RATIO * _volume(whole):
+    if best is None or best[0] > MAX_VOLUME_RATIO * capsule_volume(whole):
         return [whole]
     below = best[1]
     first = cover(triangles[below], pieces // 2)
     return [*first, *cover(triangles[~below], pieces - len(first))]
 
 
-def _volume(capsule: tuple[Array, Array, float]) -> float:
+def capsule_volume(capsule: tuple[Array, Array, float]) -> float:
+    """Return the volume [m^3] of a capsule: two ends and the radius."""
     a, b, r = capsule
     return float(np.pi * r * r * (np.linalg.norm(b - a) + 4.0 / 3.0 * r))
 
@@ -310,7 +311,7 @@ def bounding_capsule(points: Array) -> tuple[Array, Array, float]:
             low = high = 0.5 * (low + high)
         foot = middle + centre @ side
         capsule = (foot + low * axis, foot + high * axis, radius)
-        if best is None or _volume(capsule) < _volume(best):
+        if best is None or capsule_volume(capsule) < capsule_volume(best):
             best = capsule
     assert best is not None
     return best

@@ -71,7 +71,7 @@ def urdf_bodies(
     chain = select_chain(parse_urdf(data, source), base_link, tip_link, hold)  # refuses entities and nonsense
     root = ElementTree.fromstring(data)
     elements = {link.get("name"): link for link in root.iter("link")}
-    colours = _named_colours(root)
+    colours = named_colours(root)
     poses = [np.eye(4), *frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]]
     bodies: list[Body] = []
     problems: list[_Problem] = []
@@ -89,7 +89,7 @@ def urdf_bodies(
             bodies += results
             if results:
                 break
-    return _limit_triangles(bodies), _notes(problems)
+    return limit_triangles(bodies), _notes(problems)
 
 
 def _body_of(
@@ -107,7 +107,7 @@ def _body_of(
     if shape is None:
         return []
     source = str(urdf)
-    pose, colour = place @ origin_of(part, source), _colour(part, colours)
+    pose, colour = place @ origin_of(part, source), colour_of(part, colours)
     if shape.tag in PRIMITIVES:
         return [Body(link, joint, pose, shape.tag, primitive_size(shape, source), colour or GREY)]
     if shape.tag != "mesh":
@@ -132,19 +132,22 @@ def _body_of(
     ]
 
 
-def _named_colours(root: ElementTree.Element) -> dict[str, Colour]:
-    colours = {material.get("name", ""): _rgba(material) for material in root.findall("material")}
+def named_colours(root: ElementTree.Element) -> dict[str, Colour]:
+    """Return the colours of a description's materials by name."""
+    colours = {material.get("name", ""): read_rgba(material) for material in root.findall("material")}
     return {name: colour for name, colour in colours.items() if colour is not None}
 
 
-def _colour(part: ElementTree.Element, colours: Mapping[str, Colour]) -> Colour | None:
+def colour_of(part: ElementTree.Element, colours: Mapping[str, Colour]) -> Colour | None:
+    """Return the colour of a visual: its own, or that of the material it names."""
     material = part.find("material")
     if material is None:
         return None
-    return _rgba(material) or colours.get(material.get("name", ""))
+    return read_rgba(material) or colours.get(material.get("name", ""))
 
 
-def _rgba(material: ElementTree.Element) -> Colour | None:
+def read_rgba(material: ElementTree.Element) -> Colour | None:
+    """Return the colour of a material, None if it has none that can be read."""
     element = material.find("color")
     try:
         values = [float(x) for x in ("" if element is None else element.get("rgba", "")).split()]
@@ -156,7 +159,7 @@ def _rgba(material: ElementTree.Element) -> Colour | None:
     return (red, green, blue, max(alpha, 0.1))
 
 
-def _limit_triangles(bodies: list[Body]) -> list[Body]:
+def limit_triangles(bodies: list[Body]) -> list[Body]:
     """Return the bodies with meshes that together have at most TRIANGLES triangles, small ones left whole."""
     counts = sorted(len(body.mesh.triangles) for body in bodies if body.mesh is not None)
     remaining, share = TRIANGLES, TRIANGLES
@@ -193,13 +196,15 @@ def sticks(robot: Robot) -> list[Body]:
         colour = (0.92, 0.55, 0.2, 1.0) if joint.sigma != PRISMATIC else (0.25, 0.55, 0.9, 1.0)
         bodies.append(Body(joint.name, j, np.eye(4), "cylinder", size, colour))
         local = inverse(T[joint.parent]) @ T[j]
-        bodies += _stick(robot.joints[joint.parent - 1].name if joint.parent else "base", joint.parent, local, thick)
+        bodies += stick_between(
+            robot.joints[joint.parent - 1].name if joint.parent else "base", joint.parent, local, thick
+        )
     for link, (joint_number, tool) in robot.tools.items():
-        bodies += _stick(link, joint_number, tool, thick)
+        bodies += stick_between(link, joint_number, tool, thick)
     return bodies
 
 
-def _stick(name: str, joint: int, to: Array, thick: float) -> list[Body]:
+def stick_between(name: str, joint: int, to: Array, thick: float) -> list[Body]:
     """Return a capsule from the origin of a frame to that of another one in it, nothing if they are the same."""
     way = to[:3, 3]
     length = float(np.linalg.norm(way))

@@ -227,10 +227,10 @@ def streamed(
     outline = Outline(piece.joint_names, fields, len(result), first, last, piece.start_ns, piece.source, result.notes)
     finite = t[np.isfinite(t)]
     rows = longest_stretch(finite)[0] if len(finite) else slice(0, 0)
-    return Streamed(outline, _sort_pieces(read([]), outline, rows, _lateness(finite[rows])))
+    return Streamed(outline, _sort_pieces(read([]), outline, rows, largest_delay(finite[rows])))
 
 
-def _lateness(t: Array) -> float:
+def largest_delay(t: Array) -> float:
     """Return the largest delay [s] of a sample behind one that it should precede."""
     return float(np.max(np.maximum.accumulate(t) - t, initial=0.0))
 

@@ -186,8 +186,8 @@ def write_page(
         definitions(heading, rows, f"s-trial{k}") for k, (heading, rows) in enumerate((trials or {}).items())
     )
     if len(model.sets) > 1:
-        after += definitions("Torque errors of each parameter set", _sets(model), "s-sets")
-    laws = _laws_tried(model)
+        after += definitions("Torque errors of each parameter set", set_rows(model), "s-sets")
+    laws = laws_tried(model)
     if laws:
         after += definitions("Friction laws tried on data left out", laws, "s-laws")
     after += definitions("How it was obtained", _how(model), "s-how")
@@ -195,7 +195,7 @@ def write_page(
     if command:
         after += listing("To repeat it", str(command))
     target = folder / PAGE
-    write_text(target, page(title, verdict_of(model), _facts(model), data, after, links))
+    write_text(target, page(title, verdict_of(model), model_facts(model), data, after, links))
     (folder / "tables").mkdir(exist_ok=True)
     write_text(folder / "tables" / "base_parameters.csv", csv_table(table))
     write_text(folder / "tables" / "base_parameters.tex", latex_table(table, f"Base parameters of {model.robot.name}"))
@@ -206,7 +206,7 @@ def write_page(
     return target
 
 
-def _laws_tried(model: IdentifiedModel) -> list[tuple[str, str]]:
+def laws_tried(model: IdentifiedModel) -> list[tuple[str, str]]:
     """Return, by joint, each friction law tried, its gain on held-out data, and whether it was selected."""
     tried = model.obtained.get("friction_tried")
     rows = []
@@ -233,7 +233,7 @@ class WrittenComparison:
 
 def write_comparison(folders: Sequence[Path], target: Path) -> WrittenComparison:
     """Write the page that compares the folders' models into the file target; return what changed significantly."""
-    models = {_label(folder, folders): load_model(model_path(folder)) for folder in folders}
+    models = {folder_label(folder, folders): load_model(model_path(folder)) for folder in folders}
     changes = compare(models)
     rows: list[Mapping[str, str | float | None]] = []
     for change in changes:
@@ -297,7 +297,8 @@ def _stored_verdict(model: IdentifiedModel) -> list[tuple[str, str]]:
     return [(level, f"The model predicts the torque with an error of {100 * total:.1f} % {which}.")]
 
 
-def _facts(model: IdentifiedModel) -> list[str]:
+def model_facts(model: IdentifiedModel) -> list[str]:
+    """Return the sentences with which the page begins."""
     facts = [f"{len(model.names)} base parameters of {len(model.robot.active)} joints."]
     for label, errors in (("fit", model.fit), ("validation", model.validation)):
         if errors:
@@ -310,7 +311,7 @@ def _facts(model: IdentifiedModel) -> list[str]:
     return facts
 
 
-def _sets(model: IdentifiedModel) -> list[tuple[str, str]]:
+def set_rows(model: IdentifiedModel) -> list[tuple[str, str]]:
     """Return the torque errors of each parameter set, as rows of text; the last one is served."""
     rows = []
     for name, errors in model.sets.items():
@@ -339,7 +340,7 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _label(folder: Path, folders: Sequence[Path]) -> str:
+def folder_label(folder: Path, folders: Sequence[Path]) -> str:
     """Return the folder's name, or the shortest part of its path that is unique."""
     same = sum(other.resolve().name == folder.resolve().name for other in folders)
     return folder.resolve().name if same == 1 else str(folder)

@@ -42,7 +42,7 @@ def write_figures(folder: Path, data: PageData) -> list[Path]:
     drawings = drawings_of(data)
     workers = min(os.cpu_count() or 1, max(len(drawings), 1), 8)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return [path for paths in pool.map(partial(_save, folder), drawings) for path in paths]
+        return [path for paths in pool.map(partial(save_figure, folder), drawings) for path in paths]
 
 
 def drawings_of(data: PageData) -> list[Drawing]:
@@ -69,7 +69,8 @@ def drawings_of(data: PageData) -> list[Drawing]:
     return drawings
 
 
-def _save(folder: Path, drawing: Drawing) -> list[Path]:
+def save_figure(folder: Path, drawing: Drawing) -> list[Path]:
+    """Write a drawing as PNG and PDF, and return the files."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = drawing.draw()

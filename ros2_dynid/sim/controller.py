@@ -27,35 +27,35 @@ class TrajectoryController:
     def __init__(self, Kp: Array, Kd: Array, q: Array) -> None:
         """Hold the positions q, shape (n,), until a trajectory comes."""
         self.Kp, self.Kd = Kp, Kd
-        self._hold = q.copy()
+        self.hold_position = q.copy()
         self._zero = np.zeros_like(q)
-        self._follow: Reference | None = None
-        self._start = 0.0
-        self.desired: tuple[Array, Array] = (self._hold, self._zero)
+        self.trajectory: Reference | None = None
+        self.start_time = 0.0
+        self.desired: tuple[Array, Array] = (self.hold_position, self._zero)
 
     def follow(self, points: Reference, now: float) -> None:
         """Replace the trajectory; the way to its first point starts from the state desired now [s]."""
         check_end(points)
         if points.t[0] > 0:
-            points = _prepend_state(points, *self.desired)
-        self._follow, self._start = points, now
+            points = prepend_state(points, *self.desired)
+        self.trajectory, self.start_time = points, now
 
     def hold(self, q: Array) -> None:
         """Drop the trajectory and hold q, shape (n,)."""
-        self._follow, self._hold = None, q.copy()
-        self.desired = (self._hold, self._zero)
+        self.trajectory, self.hold_position = None, q.copy()
+        self.desired = (self.hold_position, self._zero)
 
     @property
     def busy(self) -> bool:
         """Whether a trajectory is being followed."""
-        return self._follow is not None
+        return self.trajectory is not None
 
     def torque(self, measured: Measurement, now: float) -> Array:
         """Return the motor torques, shape (n,) [N.m or N], for what was measured, at time `now` [s]."""
-        q, dq, effort = self._hold, self._zero, None
-        if self._follow is not None:
-            q, dq, _, effort = self._follow.at(now - self._start)
-            if now - self._start >= self._follow.duration and effort is None:
+        q, dq, effort = self.hold_position, self._zero, None
+        if self.trajectory is not None:
+            q, dq, _, effort = self.trajectory.at(now - self.start_time)
+            if now - self.start_time >= self.trajectory.duration and effort is None:
                 self.hold(q)
         self.desired = (q, dq)
         tau = self.Kp * (q - measured.q) + self.Kd * (dq - measured.dq)
@@ -78,7 +78,7 @@ def pd_gains(robot: Robot, chi: Array, frequency: float = 5.0, damping: float = 
     return inertia * w**2, 2 * damping * w * inertia
 
 
-def _prepend_state(points: Reference, q: Array, dq: Array) -> Reference:
+def prepend_state(points: Reference, q: Array, dq: Array) -> Reference:
     """Return the points with the desired state q, dq, shape (n,), put before the first one at t = 0."""
 
     def before(first: Array, rest: Array | None) -> Array | None:

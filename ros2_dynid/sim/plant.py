@@ -46,8 +46,8 @@ class Plant:
         rotors = np.zeros(len(chi), dtype=bool)
         rotors[IA : JOINT * robot.n : JOINT] = True
         prior = np.where(rotors & (prior == 0.0), chi, prior)  # a drive is tuned with its own rotor
-        self._controller = TrajectoryController(*pd_gains(robot, prior, stiffness), self.measured.q)
-        self._efforts: Array | None = None
+        self.controller = TrajectoryController(*pd_gains(robot, prior, stiffness), self.measured.q)
+        self.efforts: Array | None = None
 
     @property
     def time(self) -> float:
@@ -56,9 +56,9 @@ class Plant:
 
     def step(self) -> Measurement:
         """Advance by one control period and return what the sensors say."""
-        torque = self._efforts
+        torque = self.efforts
         if torque is None:
-            torque = self._controller.torque(self.measured, self.time)
+            torque = self.controller.torque(self.measured, self.time)
         self.measured = self.sim.step(torque)
         return self.measured
 
@@ -66,19 +66,19 @@ class Plant:
         """Follow a trajectory whose time 0 is `delay` [s] from now; its part in the past is skipped."""
         if delay:
             points = points.shifted(delay)
-        if self._efforts is not None:  # back from torques: start where the robot is
-            self._controller.hold(self.measured.q)
-        self._controller.follow(points, self.time)
-        self._efforts = None
+        if self.efforts is not None:  # back from torques: start where the robot is
+            self.controller.hold(self.measured.q)
+        self.controller.follow(points, self.time)
+        self.efforts = None
 
     def push(self, torque: Array) -> None:
         """Apply torques, shape (n,), until something else is asked for: there is no timeout, as with real hardware."""
         if torque.shape != (self.robot.n,) or not np.all(np.isfinite(torque)):
             raise InputError(f"torques of shape {torque.shape}", f"give {self.robot.n} finite ones", self.robot.name)
-        self._efforts = torque
+        self.efforts = torque
 
     def brake(self, on: bool) -> None:
         """Put the brakes on and drop what was asked for, or take them off and hold the position."""
         self.sim.stopped = on
-        self._efforts = None
-        self._controller.hold(self.measured.q)
+        self.efforts = None
+        self.controller.hold(self.measured.q)

@@ -98,19 +98,19 @@ class SimulatedRobot:
         self.robot, self.period, self._imperfections = robot, period, imperfections
         self._chi = chi.copy()
         self._substeps = max(1, int(np.ceil(period / MAX_STEP - 1e-9)))
-        self._model = self._build(chi)
-        self._data = mujoco.MjData(self._model)
+        self.mj_model = self._build(chi)
+        self.mj_data = mujoco.MjData(self.mj_model)
         # MuJoCo numbers joints and bodies branch by branch, whatever the robot's order is
         numbers = range(1, robot.n + 1)
-        self._dofs = np.array([self._model.joint(joint_name(j)).dofadr[0] for j in numbers])
-        self._bodies = [0, *(self._model.body(link_name(j)).id for j in numbers)]
+        self._dofs = np.array([self.mj_model.joint(joint_name(j)).dofadr[0] for j in numbers])
+        self._bodies = [0, *(self.mj_model.body(link_name(j)).id for j in numbers)]
         if start is not None:
-            self._data.qpos[self._dofs] = start
+            self.mj_data.qpos[self._dofs] = start
         drives = by_joint(robot, chi)
         self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
         lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self.positions[None])[0]))
-        level = self._Fc + _standstill_friction(robot)
-        self._v0 = np.maximum(imperfections.sticking_speed, level * period / self._substeps / lightest)
+        level = self._Fc + standstill_friction(robot)
+        self.v0 = np.maximum(imperfections.sticking_speed, level * period / self._substeps / lightest)
         self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
         effort = np.array([joint.limits.effort for joint in robot.joints])
         self.effort_limit = effort
@@ -128,13 +128,13 @@ class SimulatedRobot:
     @property
     def positions(self) -> Array:
         """True positions, shape (n,) [rad or m], which no sensor shows."""
-        return np.array(self._data.qpos[self._dofs])
+        return np.array(self.mj_data.qpos[self._dofs])
 
     @property
     def temperature(self) -> Array:
         """Temperature of the drives now, shape (n,) [deg C]."""
         drives = self._imperfections
-        remaining = float(np.exp(-self._data.time / drives.warming_time))
+        remaining = float(np.exp(-self.mj_data.time / drives.warming_time))
         return np.full(self.robot.n, drives.warm + (drives.cold - drives.warm) * remaining)
 
     def step(self, torque: Array) -> Measurement:
@@ -144,11 +144,11 @@ class SimulatedRobot:
         self.steps += 1
         if self.stopped:
             return self._step_braked()
-        data = self._data
+        data = self.mj_data
         motor = np.clip(applied + self._added(), -self.effort_limit, self.effort_limit)
         for _ in range(self._substeps):
             dq = data.qvel[self._dofs]
-            sign = np.tanh(dq / self._v0)
+            sign = np.tanh(dq / self.v0)
             remaining = motor - (self._Fv * dq + self._Fc * sign + self._off)
             gear_torque = (
                 carried_torque(self.robot, remaining, dq, sign, self.temperature) if self.robot.friction else remaining
@@ -159,14 +159,14 @@ class SimulatedRobot:
             data.qfrc_applied[self._dofs] = gear_torque
             if self._press is not None:
                 self._press_on(*self._press)
-            self._mujoco.mj_step(self._model, data)
+            self._mujoco.mj_step(self.mj_model, data)
         return self._measure_after(applied)
 
     def _added(self) -> Array:
         """Return what the robot adds to the command by itself, shape (n,)."""
         if self._adds is None or self._own is None:
             return np.zeros(self.robot.n)
-        q, dq = self.positions, np.array(self._data.qvel[self._dofs])
+        q, dq = self.positions, np.array(self.mj_data.qvel[self._dofs])
         friction = self._own.friction(dq, OWN_SMOOTHING, self._own.gravity(q))
         return added_torque(self._own, self._adds, q, friction)
 
@@ -184,9 +184,9 @@ class SimulatedRobot:
         loaded = self._build(self._chi + load)
         if self._bare is not None:
             self._own = FeedforwardModel(self.robot, self._chi + load, self._bare)
-        state = (self._data.qpos.copy(), self._data.qvel.copy(), self._data.time)
-        self._model, self._data = loaded, self._mujoco.MjData(loaded)
-        self._data.qpos[:], self._data.qvel[:], self._data.time = state
+        state = (self.mj_data.qpos.copy(), self.mj_data.qvel.copy(), self.mj_data.time)
+        self.mj_model, self.mj_data = loaded, self._mujoco.MjData(loaded)
+        self.mj_data.qpos[:], self.mj_data.qvel[:], self.mj_data.time = state
 
     def press(self, force: Array | None, at: Array | None = None, joint: int | None = None) -> None:
         """Push the link of `joint` (default: the last) with a force (3,) [N] of the base frame until told otherwise.
@@ -194,17 +194,17 @@ class SimulatedRobot:
         at: the point of the link, in the frame of that joint (3,) [m], default its origin; force None: let go.
         """
         number = self.robot.n if joint is None else joint
-        self._data.xfrc_applied[:] = 0.0
+        self.mj_data.xfrc_applied[:] = 0.0
         self._press = None if force is None else (number, force.copy(), np.zeros(3) if at is None else at.copy())
 
     def measure(self) -> Measurement:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
         still = np.zeros(self.robot.n)
-        return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), still, self.temperature)
+        return Measurement(float(self.mj_data.time), self._last.copy(), self._speed.copy(), still, self.temperature)
 
     def _step_braked(self) -> Measurement:
         """Advance by one period with the brakes on: they stop the joints within milliseconds, and hold them."""
-        data = self._data
+        data = self.mj_data
         data.qvel[:] *= np.exp(-self.period / BRAKE_TIME_CONSTANT)
         data.qpos[:] += self.period * data.qvel
         data.time += self.period
@@ -212,7 +212,7 @@ class SimulatedRobot:
 
     def _press_on(self, joint: int, force: Array, at: Array) -> None:
         """Apply the force where the point of the link is now; MuJoCo takes it at the link's centre of mass."""
-        data, body = self._data, self._bodies[joint]
+        data, body = self.mj_data, self._bodies[joint]
         point = data.xpos[body] + data.xmat[body].reshape(3, 3) @ at
         data.xfrc_applied[body, :3] = force
         data.xfrc_applied[body, 3:] = np.cross(point - data.xipos[body], force)
@@ -230,14 +230,14 @@ class SimulatedRobot:
         self._speed += self._share * ((q - self._last) / self.period - self._speed)
         self._last = q
         noise = self._noise * self._rng.standard_normal(len(q))
-        return Measurement(float(self._data.time), q, self._speed.copy(), applied + noise, self.temperature)
+        return Measurement(float(self.mj_data.time), q, self._speed.copy(), applied + noise, self.temperature)
 
     def _read_encoders(self) -> Array:
         resolution = self._imperfections.resolution
         return np.array(np.round(self.positions / resolution) * resolution)
 
 
-def _standstill_friction(robot: Robot) -> Array:
+def standstill_friction(robot: Robot) -> Array:
     """Return the friction that the robot's terms add near standstill, shape (n,): Stribeck, and that of a full load."""
     level = np.zeros(len(robot.active))
     for k, term in active_terms(robot, robot.friction):

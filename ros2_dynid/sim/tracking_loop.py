@@ -84,7 +84,7 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
     first = np.concatenate([np.full(-(-(s.stop - s.start) // length), s.start) for s in command.segments])
     last = np.concatenate([np.full(-(-(s.stop - s.start) // length), s.stop - 1) for s in command.segments])
     at = np.maximum(starts - ahead, first)  # where each stretch's simulation begins
-    loop = _Loop(model, controller, command)
+    loop = ClosedLoop(model, controller, command)
     state = loop.start(at)
     N, n = command.q.shape
     q, dq, torque, gear_torque = (np.full((N, n), np.nan) for _ in range(4))
@@ -104,7 +104,7 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
         state[:, active] = loop.step(state[:, active], now, np.minimum(now + 1, last[active]), dynamics)
         at[active] += 1
     assert sign is not None
-    _refuse_lost(model, command, q)
+    refuse_lost_control(model, command, q)
     # M^-1 (tau - ...) has the error of stiff states; speeds have not, and their differences keep every jump's integral
     ddq = np.concatenate([np.gradient(dq[s], 1.0 / command.rate, axis=0) for s in command.segments])
     return TrackedMotion(q, dq, ddq, torque, gear_torque, sign, time_constant)
@@ -138,7 +138,7 @@ def slowest_pole(model: ForwardDynamics, controller: JointController, command: C
     return slowest
 
 
-class _Loop:
+class ClosedLoop:
     """The closed loop's equations; a state is (q, dq, dq_f), shape (3, B, n)."""
 
     def __init__(self, model: ForwardDynamics, controller: JointController, command: Command) -> None:
@@ -197,7 +197,7 @@ class _Loop:
         return np.array((dq, ddq, filter_slope))
 
 
-def _refuse_lost(model: ForwardDynamics, command: Command, q: Array) -> None:
+def refuse_lost_control(model: ForwardDynamics, command: Command, q: Array) -> None:
     """Raise InputError where the simulated robot does not follow its reference."""
     inside = np.concatenate([np.arange(s.start, s.stop) for s in command.segments])
     with np.errstate(invalid="ignore"):

@@ -42,7 +42,7 @@ def mjcf_files(
     tied by equality constraints; links of the robot are sites.
     """
     options: ChainOptions = chain or {"base_link": None, "tip_link": None, "hold": {}}
-    links = _link_names(robot)
+    links = link_names(robot)
     tree = body_tree(robot, chi, links, [joint.name for joint in robot.joints])
     tree.option.set("integrator", "implicitfast")
     _drives(robot, chi, tree)
@@ -54,13 +54,13 @@ def mjcf_files(
     files: dict[str, bytes] = {}
     if urdf is not None:
         bodies, missing = urdf_bodies(robot, urdf, **options)
-        files = _shapes(tree, bodies)
+        files = add_shapes(tree, bodies)
         notes += missing
     file = f"{identifier(name or robot.name)}.xml"
     return MjcfFiles({file: tree.text.encode(), **files}, tuple(notes))
 
 
-def _link_names(robot: Robot) -> list[str]:
+def link_names(robot: Robot) -> list[str]:
     """Return a name for each joint's body: the first link that it carries, else one of its number."""
     named = {carrier: link for link, (carrier, _) in reversed(list(robot.tools.items()))}
     return [f"{named[j]}_body" if j in named else f"link{j}" for j in range(1, robot.n + 1)]
@@ -117,7 +117,7 @@ def _followers(robot: Robot, tree: MjcfTree) -> None:
         )
 
 
-def _shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:
+def add_shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:
     """Add the shapes to the bodies; return the mesh files."""
     files: dict[str, bytes] = {}
     assets: ET.Element | None = None
@@ -130,7 +130,7 @@ def _shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:
                 assets = ET.Element("asset")
                 tree.root.insert(2, assets)
             name = f"{identifier(body.link)}_{k}"
-            files[f"meshes/{name}.stl"] = _stl(body.mesh)
+            files[f"meshes/{name}.stl"] = stl_bytes(body.mesh)
             ET.SubElement(assets, "mesh", name=name, file=f"meshes/{name}.stl", inertia="shell")
             _placed(at, "geom", body.pose, type="mesh", mesh=name, rgba=rgba, **VISUAL)
         elif body.kind == "box":
@@ -149,7 +149,7 @@ def _placed(parent: ET.Element, tag: str, pose: Array, **attributes: str) -> Non
     ET.SubElement(parent, tag, {**attributes, "pos": mjcf_numbers(pose[:3, 3]), "xyaxes": axes})
 
 
-def _stl(mesh: Mesh) -> bytes:
+def stl_bytes(mesh: Mesh) -> bytes:
     """Return the mesh as binary STL: 80 bytes, the number of triangles, and for each normal, corners and two zeros."""
     corners = mesh.vertices[mesh.triangles]
     rows = np.zeros(len(corners), dtype=[("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("zero", "<u2")])

@@ -174,11 +174,11 @@ def plan(request: PlanRequest, progress: Progress | None = None) -> PlanOutcome:
     _check(request)
     robot, shapes = robot_and_shapes(request.robot, request.surroundings, start=request.start)
     if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS, PlanMethod.FRICTION):
-        trajectory, outcome = _slow(request, robot, shapes)
+        trajectory, outcome = plan_slow_motion(request, robot, shapes)
     else:
-        found = _searched(request, robot, shapes, time.perf_counter() - began, report)
-        trajectory, outcome = found.trajectory, _worth(request, robot, found)
-    exact = _exact_clearance(robot, shapes, trajectory)
+        found = search_plan(request, robot, shapes, time.perf_counter() - began, report)
+        trajectory, outcome = found.trajectory, describe_plan(request, robot, found)
+    exact = true_clearance(robot, shapes, trajectory)
     save_trajectory(request.output, trajectory, request.rate)
     if request.csv is not None:
         save_trajectory(Path(request.csv).with_suffix(".csv"), trajectory, request.rate)
@@ -223,7 +223,7 @@ def _check(request: PlanRequest) -> None:
             raise InputError(f"there is no folder for {path}", "create it first")
 
 
-def _searched(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: float, report: Progress) -> Plan:
+def search_plan(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: float, report: Progress) -> Plan:
     """Return the optimised plan, in what is left of the time budget after reading the robot."""
     validating = request.method is PlanMethod.VALIDATION
     options = PlanOptions(
@@ -251,12 +251,12 @@ def _searched(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: 
     return (validation_plan if validating else planned)(robot, options)
 
 
-def _worth(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
+def describe_plan(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
     """Return the figures of a plan, and draw the pictures asked for."""
     std, percent = predicted_std(robot, found, request.noise)
     pictures = save_figures(request.figures, robot, found, request.noise) if request.figures else []
     return replace(
-        _outcome(request, robot, found.trajectory),
+        describe_trajectory(request, robot, found.trajectory),
         rows=found.rows,
         use=found.use,
         cond=found.cond,
@@ -275,7 +275,7 @@ def _worth(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
     )
 
 
-def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
+def plan_slow_motion(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
     """Return a trajectory of static poses, ramps or friction sweeps, and its use of the limits."""
     if request.method is PlanMethod.STATIC:
         trajectory = static_poses(
@@ -298,14 +298,15 @@ def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Tr
         raise InputError(str(problems[0]), "choose another start pose or wider limits", robot.name)
     bounds = bounds_of(robot, 0.0, request.caps)
     return trajectory, replace(
-        _outcome(request, robot, trajectory),
+        describe_trajectory(request, robot, trajectory),
         use=use_of(robot, trajectory.curve, bounds, known_parameters(robot)),
         clearance=None if shapes is None else clearance(robot, shapes, trajectory.sample(CHECK_RATE_HZ).q)[0],
         notes=(*robot.notes, *bounds.notes, *gripper_notes(robot), *(shapes.notes if shapes else ())),
     )
 
 
-def _outcome(request: PlanRequest, robot: Robot, trajectory: Trajectory) -> PlanOutcome:
+def describe_trajectory(request: PlanRequest, robot: Robot, trajectory: Trajectory) -> PlanOutcome:
+    """Return what a plan is, before its figures are known."""
     return PlanOutcome(
         robot=robot.name,
         method=request.method,
@@ -319,7 +320,7 @@ def _outcome(request: PlanRequest, robot: Robot, trajectory: Trajectory) -> Plan
     )
 
 
-def _exact_clearance(robot: Robot, shapes: Shapes | None, trajectory: Trajectory) -> float | None:
+def true_clearance(robot: Robot, shapes: Shapes | None, trajectory: Trajectory) -> float | None:
     """Return the smallest distance [m] of links too close for capsules, in their true shapes, if coal is there."""
     if shapes is None or not shapes.solids or not available():
         return None

@@ -72,7 +72,7 @@ def previewed(request: PreviewRequest) -> tuple[PreviewOutcome, str]:
             raise InputError(f"there is no folder for {path}", "create it first")
     found = scene_of(load_trajectory(request.trajectory), request.robot, request.surroundings, request.caps)
     page = preview_page(found)
-    outcome = _outcome(found, request)
+    outcome = describe_preview(found, request)
     if request.save:
         write_text(request.save, page)
     if request.screenshot:
@@ -107,7 +107,8 @@ def _bodies(robot: Robot, source: RobotSource) -> tuple[list[Body], tuple[str, .
         return ([], ()) if file is None else urdf_bodies(robot, file, **chain)
 
 
-def _outcome(found: Scene, request: PreviewRequest) -> PreviewOutcome:
+def describe_preview(found: Scene, request: PreviewRequest) -> PreviewOutcome:
+    """Return the figures of a motion, and where it was shown or saved."""
     motion, shapes = found.motion, found.appearance.shapes
     least = moment_of_least(motion)
     pair = None

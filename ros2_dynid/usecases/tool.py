@@ -74,7 +74,7 @@ def tool(request: ToolRequest, progress: Progress | None = None) -> ToolOutcome:
     """Identify the tool beyond the sensor."""
     report = progress or ignore_progress
     robot, options = request.robot.load(), request.options
-    link = _sensor_link(robot, request.link)
+    link = find_sensor_link(robot, request.link)
     report("reading", 0.0)
     samples = read_samples(request.recording, robot, options.reading)
     wrenches = read_wrenches(request.recording, request.wrench, samples.start_ns, options.reading)
@@ -114,7 +114,8 @@ def _outcome(found: Tool, notes: tuple[str, ...]) -> ToolOutcome:
     )
 
 
-def _sensor_link(robot: Robot, link: str | None) -> str:
+def find_sensor_link(robot: Robot, link: str | None) -> str:
+    """Return the link that carries the sensor: the one named, else the last that moves."""
     moving = [name for name, (joint, _) in robot.tools.items() if joint]
     if link is None:
         last = [name for name in moving if robot.tools[name][0] == robot.n] or moving

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -45,12 +44,15 @@ def cache_at(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DYNID_CACHE", str(folder))
         patch.setenv("DYNID_BACKEND", "compiled")
-        patch.setattr(compiled, "_modules", {})
-        patch.setattr(compiled, "_known", weakref.WeakKeyDictionary())
         patch.setattr(backend, "_warned", False)
-        compiled.cache_folder.cache_clear()
-        compiled.has_headers.cache_clear()
+        start_anew()
         yield folder
+    start_anew()
+
+
+def start_anew():
+    """Know no library, no folder and no headers yet, as a new process."""
+    compiled.forget_libraries()
     compiled.cache_folder.cache_clear()
     compiled.has_headers.cache_clear()
 
@@ -154,9 +156,8 @@ def test_a_library_is_built_once(cache, monkeypatch):
     lock, library = sorted(cache.iterdir(), key=lambda path: path.suffix)
     assert (lock.suffix, library.suffix) == (".lock", ".so") and compiled.is_private_file(library)
     assert cache.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setattr(compiled, "_modules", {})
-    monkeypatch.setattr(compiled, "_known", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(compiled, "_build", lambda *_: pytest.fail("built again"))
+    compiled.forget_libraries()
+    monkeypatch.setattr(compiled, "build_library", lambda *_: pytest.fail("built again"))
     torque_function(SMALL, chi)
     other = Robot("other", (SMALL.joints[0], Joint("b", 1, alpha=np.pi / 2, r=np.nextafter(0.2, 1.0))))
     assert compiled.library_key(other, "torque") != compiled.library_key(SMALL, "torque")
@@ -175,7 +176,7 @@ def test_a_folder_that_others_can_write_is_not_used(cache):
 
 @needs_compiler
 def test_a_library_that_others_could_have_written_is_not_loaded(cache):
-    library = cache / f"{compiled.library_key(SMALL, 'torque')}{compiled._suffix()}"
+    library = cache / f"{compiled.library_key(SMALL, 'torque')}{compiled.library_suffix()}"
     cache.mkdir(mode=0o700)
     library.write_bytes(b"not a library")
     library.chmod(0o666)
@@ -246,7 +247,7 @@ def test_small_batches_do_not_wait_for_a_compiler(cache, monkeypatch):
 
 @needs_compiler
 def test_without_headers_ctypes_serves(cache, monkeypatch):
-    monkeypatch.setattr(compiled, "_include", lambda: Path("/nowhere"))
+    monkeypatch.setattr(compiled, "include_folder", lambda: Path("/nowhere"))
     chi = np.random.default_rng(0).normal(size=len(standard_names(SMALL)))
     q, dq, ddq = samples(SMALL, 100)
     tau = inverse_dynamics(SMALL, chi, q, dq, ddq)

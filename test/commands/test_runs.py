@@ -298,7 +298,7 @@ def test_convert_cuts_and_tells_what_it_wrote(tmp_path, capsys):
 
 @pytest.fixture
 def benches(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(bench, "bench_folder", lambda: tmp_path)
     (tmp_path / "bench_one.py").write_text("def measure():\n    return {'a': 2.0}, {'x': 1e-6}\n")
     (tmp_path / "bench_two.py").write_text("def measure():\n    return {'b': 3.0}, {'y': 0.5}\n")
     (tmp_path / "bench_peer.py").write_text("import pinocchio_that_is_missing\ndef measure():\n    return {}, {}\n")
@@ -335,7 +335,7 @@ def test_demo_passes_its_choices_on_and_refuses_others_first(monkeypatch, tmp_pa
         raise DynidError("enough")
 
     monkeypatch.setattr("ros2_dynid.demo.demo", run)
-    monkeypatch.setattr(demo, "_check_installation", lambda: None)
+    monkeypatch.setattr(demo, "check_installation", lambda: None)
     line = ["demo", "--robot", "demo3", "--seed", "4", "--duration", "5", "--payload", "2.5", "--panel"]
     assert "enough" in refused(capsys, *line, "-o", tmp_path / "new")
     (args, options) = given[0]
@@ -364,7 +364,7 @@ def test_demo_says_what_is_not_installed(monkeypatch, capsys):
         monkeypatch.setattr("importlib.util.find_spec", lambda asked, name=name: None if asked == name else object())
         assert said in refused(capsys, "demo", "-o", "there is no such folder")
     monkeypatch.setattr("importlib.util.find_spec", lambda asked: object())
-    demo._check_installation()
+    demo.check_installation()
 
 
 def test_demo_prints_errors_parameters_and_goals(monkeypatch):

@@ -15,5 +15,5 @@ def few_steps(monkeypatch):
     """Make searches short, and return more time than they need [s]: what they find does not depend on the machine."""
     for method in (fourier_trajectory, point_trajectory):
         monkeypatch.setattr(method, "ITERATIONS", 10)
-    monkeypatch.setattr(planning, "_starts", lambda clock, method: 2)
+    monkeypatch.setattr(planning, "count_starts", lambda clock, method: 2)
     return 1000.0

@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import (
     Shapes,
-    _reach,
+    capsule_reach,
     clearance,
     collision_term,
     distances,
@@ -325,7 +325,9 @@ def test_only_what_can_be_closest_is_looked_at_closely(monkeypatch):
     """How far capsules reach from their middles is exact, and of many poses few pairs need their true distance."""
     robot, arm = three_dof(), capsules_of_the_arm()
     shapes = make_shapes(robot, arm)
-    np.testing.assert_allclose(_reach(shapes), [np.linalg.norm(b - a) / 2 + r for _, _, a, b, r in arm], rtol=1e-12)
+    np.testing.assert_allclose(
+        capsule_reach(shapes), [np.linalg.norm(b - a) / 2 + r for _, _, a, b, r in arm], rtol=1e-12
+    )
     looked = []
 
     def counted(*ends):

@@ -214,7 +214,7 @@ def test_sweeps_one_after_the_other(push):
     a, b = MIDDLE + np.array([0.2, 0.1, 0.1]), MIDDLE - np.array([0.3, 0.2, 0.1])
     chosen = [(0, a, 0.1, 1.3), (1, b, -1.9, -0.9)]
     fractions = (0.02, 0.5)
-    found = sweeps._join_sweeps(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array(fractions), push)
+    found = sweeps.join_sweeps(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array(fractions), push)
     knots = found.curve.knots
     at = found.at(knots)
     q, dq, seconds = at.q, at.dq, np.diff(knots)

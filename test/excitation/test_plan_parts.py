@@ -249,7 +249,7 @@ def test_static_poses_are_chosen_for_what_they_add():
 def test_poses_of_sweeps_from_little_to_much_gravity(loads):
     rng = np.random.default_rng(0)
     pool = [MIDDLE, *rng.uniform(BOUNDS.lower, BOUNDS.upper, (40, 3))]
-    found = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, loads, 0.3)
+    found = sweeps.choose_sweep_poses(ROBOT, BOUNDS, None, CHI, pool, 1, loads, 0.3)
 
     def load(pose):
         low, high = static.sweep_span(ROBOT, BOUNDS, None, pose, 1, 0.3)
@@ -263,9 +263,9 @@ def test_poses_of_sweeps_from_little_to_much_gravity(loads):
     np.testing.assert_allclose([pose for pose, _, _ in found], [pool[k] for k in dict.fromkeys(best)])
     for pose, low, high in found:
         assert (low, high) == static.sweep_span(ROBOT, BOUNDS, None, pose, 1, 0.3)
-    (alone,) = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 0, loads, 0.3)  # a vertical axis
+    (alone,) = sweeps.choose_sweep_poses(ROBOT, BOUNDS, None, CHI, pool, 0, loads, 0.3)  # a vertical axis
     np.testing.assert_array_equal(alone[0], MIDDLE)
-    (bare,) = sweeps._poses(ROBOT, BOUNDS, None, None, pool, 1, loads, 0.3)
+    (bare,) = sweeps.choose_sweep_poses(ROBOT, BOUNDS, None, None, pool, 1, loads, 0.3)
     np.testing.assert_array_equal(bare[0], MIDDLE)
 
 
@@ -292,7 +292,7 @@ def test_poses_of_sweeps_from_little_to_much_gravity(loads):
 )
 def test_wishes_that_no_plan_can_meet(wish, words):
     with pytest.raises(InputError, match=words):
-        planning._check(PlanOptions(**wish), ROBOT)
+        planning.check_options(PlanOptions(**wish), ROBOT)
 
 
 def curve_of(a, b, u=2.0):

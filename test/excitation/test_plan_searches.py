@@ -50,8 +50,8 @@ def asked(monkeypatch):
             seen.append(SimpleNamespace(options=options, base=base, penalty=penalty, start=start, clock=clock))
             return curve, W, structural
 
-        monkeypatch.setattr(planning, "_fourier_curve", make)
-        monkeypatch.setattr(planning, "_points_curve", make)
+        monkeypatch.setattr(planning, "search_fourier_curve", make)
+        monkeypatch.setattr(planning, "search_points_curve", make)
         return seen
 
     return put
@@ -66,8 +66,11 @@ def test_what_is_planned_where_nobody_says_otherwise():
     assert (wish.margin, wish.equilibrium_weight, wish.rate_hz, wish.seed) == (0.05, 0.06, 50.0, 0)
     assert (wish.optimiser, wish.measure, wish.spent_s, wish.time_budget_s) == ("gradient", "svd", 0.0, None)
     assert planning.START_S == {"fourier": 2.5, "points": 6.0}
-    assert planning._starts(TimeBudget(12.0), "points") == 2 and planning._starts(TimeBudget(18.5), "points") == 3
-    assert planning._starts(TimeBudget(45.0), "fourier") == 16
+    assert (
+        planning.count_starts(TimeBudget(12.0), "points") == 2
+        and planning.count_starts(TimeBudget(18.5), "points") == 3
+    )
+    assert planning.count_starts(TimeBudget(45.0), "fourier") == 16
     assert Trajectory(ROBOT.active_names, MOVE).rate_hz == 50.0
 
 
@@ -204,7 +207,7 @@ def test_series_begin_as_wide_as_every_limit_of_every_joint_allows(monkeypatch, 
         groups=["inertial"], duration_s=T, harmonics=4, periods=3, seed=5, weights=weights,
         start=start.tolist() if fixed else None,
     )  # fmt: skip
-    curve, W, mask = planning._fourier_curve(ROBOT, wish, base, penalty, start, clock)
+    curve, W, mask = planning.search_fourier_curve(ROBOT, wish, base, penalty, start, clock)
     ((problem, rng, same, safe, starts),) = seen
     w = 2 * np.pi / T * 2.5
     reach = np.array([0.5, 0.75, 0.5])
@@ -413,7 +416,9 @@ def test_points_have_the_limits_of_their_joints(monkeypatch, rows):
     monkeypatch.setattr(planning, "optimise_trajectory", optimise)
     base, _ = energy_model()
     wish = PlanOptions(method="points", groups=["inertial"], rows=rows, seed=3, equilibrium_weight=0.2)
-    curve, W, structural = planning._points_curve(ROBOT, wish, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(12.0))
+    curve, W, structural = planning.search_points_curve(
+        ROBOT, wish, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(12.0)
+    )
     ((problem, rng, starts),) = seen
     r = 2 * len(base) if rows is None else rows
     s = problem.substitution
@@ -427,11 +432,11 @@ def test_points_have_the_limits_of_their_joints(monkeypatch, rows):
     np.testing.assert_allclose(W, problem.model.W(q, dq))
     assert curve is MOVE and structural is None
     least = replace(wish, rows=len(base))
-    assert len(planning._points_curve(ROBOT, least, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(9.0))[1]) == len(
-        base
-    )
+    assert len(
+        planning.search_points_curve(ROBOT, least, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(9.0))[1]
+    ) == len(base)
     with pytest.raises(InputError, match="rows for"):
-        planning._points_curve(
+        planning.search_points_curve(
             ROBOT, replace(wish, rows=len(base) - 1), base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(9.0)
         )
 
@@ -468,7 +473,7 @@ def test_the_seeds_procedure_tightens_limits_until_points_can_be_joined(monkeypa
     monkeypatch.setattr(planning, "interpolate_points", interpolate)
     monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: float(q[0, 0]))
     wish = PlanOptions(method="points", optimiser="powell", measure="qr")
-    run = lambda: planning._as_in_the_seed(problem, wish, np.random.default_rng(0), Clock(10.0))  # noqa: E731
+    run = lambda: planning.search_points_of_seed(problem, wish, np.random.default_rng(0), Clock(10.0))  # noqa: E731
     if chosen is None:
         with pytest.raises(InputError, match="cannot be joined within the limits"):
             run()
@@ -498,7 +503,7 @@ def test_the_seeds_procedure_ends_where_another_try_would_not_end_in_time(monkey
     monkeypatch.setattr(planning, "optimise_points", optimise_points)
     monkeypatch.setattr(planning, "interpolate_points", lambda problem, q, dq: (MOVE, q, dq, True))
     monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: 1.0)
-    planning._as_in_the_seed(segment_problem(), PlanOptions(), np.random.default_rng(0), clock)
+    planning.search_points_of_seed(segment_problem(), PlanOptions(), np.random.default_rng(0), clock)
     assert len(seen) == tries
 
 
@@ -529,7 +534,7 @@ def test_points_and_times_are_improved_stage_by_stage(monkeypatch, answers, atte
         return (None if how == "none" else len(joined) - 1), np.full((17, 3), cost), np.zeros((17, 3)), how != "kept"
 
     monkeypatch.setattr(point_search, "descend", descend)
-    monkeypatch.setattr(point_search, "_interpolated", interpolated)
+    monkeypatch.setattr(point_search, "shortest_curve", interpolated)
     monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: float(q[0, 0]))
     run = lambda: point_search.optimise_trajectory(full, np.random.default_rng(2), Clock(10.0), 3)  # noqa: E731
     if chosen is None:
@@ -561,7 +566,7 @@ def test_no_further_attempt_when_time_is_short(monkeypatch):
         return MOVE, np.ones((17, 3)), np.zeros((17, 3)), True
 
     monkeypatch.setattr(point_search, "descend", lambda cost, x, clock, iterations, until: x)
-    monkeypatch.setattr(point_search, "_interpolated", interpolated)
+    monkeypatch.setattr(point_search, "shortest_curve", interpolated)
     monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: 1.0)
     for now, attempts in ((8.4, 4), (8.6, 1)):
         joined.clear()

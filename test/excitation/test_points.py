@@ -15,7 +15,7 @@ from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.limits import bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions, plan
-from ros2_dynid.excitation.point_trajectory import SegmentProblem, _first
+from ros2_dynid.excitation.point_trajectory import SegmentProblem, draw_variables
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.model.robot import Joint, Robot
 
@@ -69,7 +69,7 @@ def test_gradient_of_points_and_times_together():
         np.zeros(3),
     )
     rng = np.random.default_rng(2)
-    x = _first(problem, rng)
+    x = draw_variables(problem, rng)
     x[-18:] -= 1.0  # short times: every limit is passed somewhere
     D = rng.normal(size=x.shape)
     slope = problem.cost(x, 8.0, 0.3)[1] @ D

@@ -21,9 +21,9 @@ from ros2_dynid.excitation.point_trajectory import (
     MIN_SEGMENT_S,
     TIME_WEIGHT,
     SegmentProblem,
-    _first,
-    _interpolated,
+    draw_variables,
     interpolate_points,
+    shortest_curve,
 )
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
@@ -196,7 +196,7 @@ def test_a_capsule_holds_its_points_tightly(seed):
     gaps = np.array([outside(p, capsule) for p in points])
     assert gaps.max() <= 1e-9 and np.sort(gaps)[-1] > -1e-3 * size.max(), "some lie on it"
     volume = np.pi * capsule[2] ** 2 * (np.linalg.norm(capsule[1] - capsule[0]) + 4 / 3 * capsule[2])
-    assert shapes._volume(capsule) == pytest.approx(volume)
+    assert shapes.capsule_volume(capsule) == pytest.approx(volume)
     a, b, r = capsule
     step = 1e-3 * (b - a)
     for smaller in ((a + step, b, r), (a, b - step, r), (a, b, 0.999 * r)):
@@ -232,7 +232,9 @@ def test_a_bent_mesh_is_covered_by_more_than_one_capsule():
     triangles = np.concatenate((arm, leg))
     found = shapes.cover(triangles)
     assert 2 <= len(found) <= 4
-    assert sum(map(shapes._volume, found)) < 0.75 * shapes._volume(shapes.bounding_capsule(triangles.reshape(-1, 3)))
+    assert sum(map(shapes.capsule_volume, found)) < 0.75 * shapes.capsule_volume(
+        shapes.bounding_capsule(triangles.reshape(-1, 3))
+    )
     for corner in triangles.reshape(-1, 3):
         assert min(outside(corner, capsule) for capsule in found) <= 1e-9
     assert len(shapes.cover(triangles, 1)) == len(shapes.cover(triangles[:7])) == len(shapes.cover(arm)) == 1
@@ -266,12 +268,12 @@ def chain(*limits, sigma=0, passive=()):
 )
 def test_the_longest_free_range_or_the_one_around_the_start(blocked, start, found):
     robot = chain(Limits(-2.0, 3.0))
-    values, places = exact._grid(robot, 1)
+    values, places = exact.grid_positions(robot, 1)
     step = 2 * np.pi / 72
     table = np.zeros(72, dtype=bool)
     for angle in blocked:
         table[places[np.abs(values - angle) < 0.6 * step]] = True
-    told = exact._free_range(robot, 1, table, start)
+    told = exact.find_free_range(robot, 1, table, start)
     if found is None:
         assert told is None
         return
@@ -279,19 +281,19 @@ def test_the_longest_free_range_or_the_one_around_the_start(blocked, start, foun
         assert mine == wanted if wanted in (-2.0, 3.0) else abs(mine - wanted) < 2 * step
     inside = (values >= told[0] - 1e-9) & (values <= told[1] + 1e-9)
     assert not table[places[inside]].any()
-    assert exact._free_range(robot, 1, np.ones(72, dtype=bool), None) is None
+    assert exact.find_free_range(robot, 1, np.ones(72, dtype=bool), None) is None
 
 
 def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
     robot = chain(Limits(-2.0, 3.0), Limits(-1.0, 2.0), Limits(-1.5, 1.0), Limits(-1.0, 1.0))
     solids = [Solid(f"l{k}", k, np.eye(4), "sphere", (0.1,)) for k in range(5)]
-    monkeypatch.setattr(exact, "_coal", lambda: None)
+    monkeypatch.setattr(exact, "import_coal", lambda: None)
     asked = []
 
     def touching(coal, robot, solids, between):
         asked.append(tuple(between))
         table = np.zeros((72, 72 if len(between) > 1 else 1), dtype=bool)
-        values, places = exact._grid(robot, between[-1])
+        values, places = exact.grid_positions(robot, between[-1])
         where = places[values > 0.5]
         if len(between) > 1:
             table[:, where] = True
@@ -299,7 +301,7 @@ def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
             table[where] = True
         return table
 
-    monkeypatch.setattr(exact, "_touching", touching)
+    monkeypatch.setattr(exact, "find_touching", touching)
     same, notes = exact.narrowed(robot, solids, [("l4", "l1"), ("l0", "l3"), ("l2", "l2")])
     assert same is robot and asked == [] and all("too close to be kept apart" in note for note in notes)
     one, (note,) = exact.narrowed(robot, solids, [("l1", "l0")])
@@ -310,7 +312,7 @@ def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
     assert two.joints[2].limits.upper <= 0.5 and two.joints[1] == robot.joints[1]
     around, (note,) = exact.narrowed(robot, solids, [("l1", "l0")], start=[1.0, 0.0, 0.0, 0.0])
     assert around is robot and "watch a rehearsal" in note, "the start itself is where they touch"
-    monkeypatch.setattr(exact, "_touching", lambda *_: np.zeros((72, 1), dtype=bool))
+    monkeypatch.setattr(exact, "find_touching", lambda *_: np.zeros((72, 1), dtype=bool))
     assert exact.narrowed(robot, solids, [("l1", "l0")]) == (robot, ())
 
 
@@ -361,7 +363,7 @@ def joined(r=6):
 
 def test_states_and_cost_of_points_and_times():
     problem = joined(30)
-    x = _first(problem, np.random.default_rng(0))
+    x = draw_variables(problem, np.random.default_rng(0))
     Q, D, u = problem.states(x)
     assert len(Q) == 33 and Q[0].tolist() == [0.1, 0.2, 0.3] and not Q[-1].any() and not D[[0, -1]].any()
     typical = 0.7 * np.max((BOUNDS.upper - BOUNDS.lower) / BOUNDS.velocity)
@@ -378,8 +380,8 @@ def test_states_and_cost_of_points_and_times():
 @pytest.mark.parametrize("seed", range(3))
 def test_points_are_joined_within_all_limits_as_fast_as_they_allow(seed):
     problem = joined()
-    x = _first(problem, np.random.default_rng(seed))
-    curve, q, dq, slowed = _interpolated(problem, x)
+    x = draw_variables(problem, np.random.default_rng(seed))
+    curve, q, dq, slowed = shortest_curve(problem, x)
     assert curve is not None and q.shape == (7, 3)
     (low, high), v, a = (np.array(part) for part in curve.extrema())
     assert np.all(low >= BOUNDS.lower - 1e-9) and np.all(high <= BOUNDS.upper + 1e-9)
@@ -505,7 +507,7 @@ def test_a_mesh_is_cut_where_that_leaves_less_than_three_quarters_of_its_volume(
         far = two + np.array([distance, 0.0, 0.0])
         mesh = np.concatenate((one, far))
         parts, whole = [shapes.bounding_capsule(x.reshape(-1, 3)) for x in (one, far)], mesh.reshape(-1, 3)
-        share = sum(map(shapes._volume, parts)) / shapes._volume(shapes.bounding_capsule(whole))
+        share = sum(map(shapes.capsule_volume, parts)) / shapes.capsule_volume(shapes.bounding_capsule(whole))
         if abs(share - 0.75) > 0.02 and share < 1.0:
             seen.add(share > 0.75)
             assert (len(shapes.cover(mesh)) == 1) == (share > 0.75), share

@@ -15,7 +15,7 @@ from ros2_dynid.excitation import surroundings as around
 from ros2_dynid.excitation.law_columns import law_columns, softened
 from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.point_trajectory import MIN_SEGMENT_S, SegmentProblem, _interpolated, interpolate_points
+from ros2_dynid.excitation.point_trajectory import MIN_SEGMENT_S, SegmentProblem, interpolate_points, shortest_curve
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
 from ros2_dynid.excitation.shapes import Solid
@@ -145,7 +145,7 @@ def joined(penalty, q, dq=None, u=3.0):
     q = np.array(q, dtype=float)
     problem = problem_of(penalty, len(q))
     x = problem.substitution.variables(q, np.zeros_like(q) if dq is None else np.array(dq, dtype=float))
-    return _interpolated(problem, np.concatenate((x, np.full(len(q) + 1, np.log(u - MIN_SEGMENT_S)))))
+    return shortest_curve(problem, np.concatenate((x, np.full(len(q) + 1, np.log(u - MIN_SEGMENT_S)))))
 
 
 class Strong(Penalty):

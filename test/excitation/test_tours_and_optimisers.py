@@ -81,7 +81,7 @@ def test_sweeps_begin_at_poses_that_are_safe_and_reached(monkeypatch):
         seen[k] = (np.array(pool), loads, reach)
         return [(pool[0], pool[0][k] - 0.1, pool[0][k] + 0.1)]
 
-    monkeypatch.setattr(sweeps, "_poses", poses)
+    monkeypatch.setattr(sweeps, "choose_sweep_poses", poses)
     monkeypatch.setattr(sweeps, "fault_of", lambda robot, bounds, shapes, chi, pose: "no" if pose[2] > 1.0 else "")
     monkeypatch.setattr(sweeps, "way_is_clear", lambda robot, shapes, a, b: b[0] < 1.0)
     sweeps.friction_sweeps(ROBOT, loads=2, reach=0.4, margin=0.0, start=MIDDLE, seed=6)

@@ -148,8 +148,8 @@ def test_what_comes_within_four_millimetres_counts_as_touching(gap, touches):
     far = np.eye(4)
     far[0, 3] = 1.0 + 0.2 + gap
     solids = [Solid("base", 0, far, "sphere", (0.1,)), Solid("two", 2, np.eye(4), "sphere", (0.1,))]
-    table = exact._touching(coal, robot, solids, [1, 2])
-    values, places = exact._grid(robot, 1)
+    table = exact.find_touching(coal, robot, solids, [1, 2])
+    values, places = exact.grid_positions(robot, 1)
     straight = places[np.argmin(np.abs(values))]
     assert bool(table[straight].any()) == touches and not table[places[0]].any()
 
@@ -192,5 +192,5 @@ def test_the_robot_can_stand_at_both_ends_of_a_sweep(monkeypatch, robot, side):
             return "no" if side * (pose[1] - middle[1]) > room else ""
 
         monkeypatch.setattr(sweeps, "fault_of", fault)
-        found = sweeps._poses(robot, bounds, None, None, pool, 1, 1, 0.2)
+        found = sweeps.choose_sweep_poses(robot, bounds, None, None, pool, 1, 1, 0.2)
         np.testing.assert_allclose(found[0][0], pool[first])

@@ -22,7 +22,7 @@ from ros2_dynid.excitation.static import approach
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.preview import chromium, serve_page
-from ros2_dynid.preview.bodies import Body, _limit_triangles, _stick, sticks, urdf_bodies
+from ros2_dynid.preview.bodies import Body, limit_triangles, stick_between, sticks, urdf_bodies
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, indexed, read_meshes
 from ros2_dynid.preview.packing import packed_appearance, packed_motion, packed_scene
 from ros2_dynid.preview.page import as_json, document, part, preview_page
@@ -173,7 +173,7 @@ def test_sticks_of_any_direction_and_of_a_robot_without_extent():
     for way in np.concatenate((np.eye(3), -np.eye(3), [[0.1, 0.1, 2.0], [1.0, -1.0, 0.5], [0.3, 0.0, 0.91]])):
         to = np.eye(4)
         to[:3, 3] = 0.7 * way
-        (body,) = _stick("x", 3, to, 0.02)
+        (body,) = stick_between("x", 3, to, 0.02)
         R = body.pose[:3, :3]
         np.testing.assert_allclose(R.T @ R, np.eye(3), atol=1e-12)
         np.testing.assert_allclose(R[:, 2], way / np.linalg.norm(way), atol=1e-12)
@@ -182,9 +182,9 @@ def test_sticks_of_any_direction_and_of_a_robot_without_extent():
         assert (body.link, body.joint, body.kind) == ("x", 3, "capsule")
     near = np.eye(4)
     near[0, 3] = 0.9e-6
-    assert _stick("x", 1, near, 0.02) == []
+    assert stick_between("x", 1, near, 0.02) == []
     near[0, 3] = 1.1e-6
-    assert len(_stick("x", 1, near, 0.02)) == 1
+    assert len(stick_between("x", 1, near, 0.02)) == 1
     point = Robot("p", (Joint("turn", 0), Joint("slide", 1, sigma=PRISMATIC)))
     turn, slide = sticks(point)
     assert turn.size == pytest.approx((1.6 * 0.025, 5.0 * 0.025)) and slide.size == pytest.approx((0.0275, 0.175))
@@ -225,9 +225,9 @@ def test_what_is_affordable_is_shared_from_the_smallest_up(monkeypatch):
         ((300, 5000, 900, 4000), 900), ((500, 5000, 4000), 1250), ((1000, 900), 1000), ((5000,) * 30, 200),
     ):  # fmt: skip
         asked.clear()
-        _limit_triangles(bodies(*counts))
+        limit_triangles(bodies(*counts))
         assert set(asked) == {most}, counts
-    assert [body.kind for body in _limit_triangles([Body("b", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])] == ["box"]
+    assert [body.kind for body in limit_triangles([Body("b", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])] == ["box"]
 
 
 DAE = """<?xml version="1.0"?>

@@ -19,7 +19,7 @@ from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
-from ros2_dynid.preview.bodies import _colour, _named_colours, _rgba, sticks
+from ros2_dynid.preview.bodies import colour_of, named_colours, read_rgba, sticks
 from ros2_dynid.preview.meshes import Mesh, indexed
 from ros2_dynid.preview.scene import (
     appearance,
@@ -79,14 +79,14 @@ def test_colours():
         ("0.1 0.2 0.3 0.4", (0.1, 0.2, 0.3, 0.4)), ("2 -1 0.5 0", (1.0, 0.0, 0.5, 0.1)), ("1 2 3", None),
         ("1 2 3 nan", None), ("a b c d", None), ("", None),
     ):  # fmt: skip
-        assert _rgba(ElementTree.fromstring(rgba.format(text))) == wanted
-    assert _rgba(ElementTree.fromstring("<material/>")) is None
+        assert read_rgba(ElementTree.fromstring(rgba.format(text))) == wanted
+    assert read_rgba(ElementTree.fromstring("<material/>")) is None
     root = ElementTree.fromstring(f"<robot>{rgba.format('0 1 0 1')}<material name='none'/></robot>")
-    named = _named_colours(root)
+    named = named_colours(root)
     assert named == {"x": (0.0, 1.0, 0.0, 1.0)}
-    assert _colour(material('<material name="x"/>'), named) == (0.0, 1.0, 0.0, 1.0)
-    assert _colour(material(rgba.format("1 0 0 1")), named) == (1.0, 0.0, 0.0, 1.0), "its own comes first"
-    assert _colour(material(""), named) is None and _colour(material('<material name="y"/>'), named) is None
+    assert colour_of(material('<material name="x"/>'), named) == (0.0, 1.0, 0.0, 1.0)
+    assert colour_of(material(rgba.format("1 0 0 1")), named) == (1.0, 0.0, 0.0, 1.0), "its own comes first"
+    assert colour_of(material(""), named) is None and colour_of(material('<material name="y"/>'), named) is None
 
 
 # --- meshes

@@ -17,7 +17,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
 from ros2_dynid.recording.bag import mcap_file as mcap
 from ros2_dynid.recording.bag import writer
-from ros2_dynid.recording.bag.decode import _READERS, CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, Decoded, Decoder
+from ros2_dynid.recording.bag.decode import CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, READERS, Decoded, Decoder
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.merge import Merger
@@ -364,7 +364,7 @@ def test_a_summary_of_very_many_records(tmp_path):
     tail = writer.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
     file.write_bytes(data[:start] + filler + data[start:footer] + tail)
     read = McapFile(file)
-    assert len(read._chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
+    assert len(read.chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
     assert sum(len(block) for block in read.blocks([channel])) == 3 and not read.warnings
 
 
@@ -439,7 +439,7 @@ def test_a_description_with_its_fields_in_another_order_is_followed():
         (found,) = decoder.decode(block_of([joint_state((), 8, [None] * 3)], [1], [0]))
         assert found.names == () and not found.arrays, "of no joints there are no signals"
     for text, quick in ((JOINT_STATE_DEFINITION, True), (plain, True), ("", True), (turned, False)):
-        assert Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text))._by_layout == quick, "many at once, as it is known"
+        assert Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text)).by_layout == quick, "many at once, as it is known"
     decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", "float64[] ] nonsense"))
     assert list(decoder.decode(block_of([payload] * 3, [1] * 3, [0] * 3))) == [] and decoder.failed == 3
     assert "description of sensor_msgs/msg/JointState cannot be read" in decoder.reason
@@ -513,7 +513,7 @@ def point(base, *, effort=True):
 def test_points_of_a_controller(today, effort, output):
     measured, commanded = ("feedback", "reference") if today else ("actual", "desired")
     fields = {measured: point(10, effort=effort), commanded: point(20)} | ({"output": point(30)} if output else {})
-    stamp, names, arrays = _READERS[CONTROLLER_STATE](stamped(3, 4, **fields))
+    stamp, names, arrays = READERS[CONTROLLER_STATE](stamped(3, 4, **fields))
     assert stamp == 3_000_000_004 and names == ("a", "b")
     found = {field: values.tolist() for field, values in arrays.items()}
     tau = [13, 13.5] if effort else [33, 33.5] if output else []
@@ -534,13 +534,13 @@ def test_interfaces_of_dynamic_joint_states():
 
     first = interfaces(position=1.0, velocity=2.0, acceleration=3.0, effort=4.0, temperature=5.0, current=6.0)
     message = stamped(0, 9, interface_values=[first, interfaces(torque=7.0, position=8.0), interfaces(position=0.0)])
-    stamp, names, arrays = _READERS[DYNAMIC_STATE](message)
+    stamp, names, arrays = READERS[DYNAMIC_STATE](message)
     assert stamp == 9 and names == ("a", "b")
     nan = np.nan
     expected = {"q": [1, 8], "dq": [2, nan], "ddq": [3, nan], "tau": [4, 7], "temperature": [5, nan]}
     assert set(arrays) == set(expected)
     short = SimpleNamespace(interface_names=["position", "velocity"], values=[1.5])
-    _, _, few = _READERS[DYNAMIC_STATE](stamped(0, 9, interface_values=[short]))
+    _, _, few = READERS[DYNAMIC_STATE](stamped(0, 9, interface_values=[short]))
     np.testing.assert_array_equal(few["q"], [1.5, nan])
     assert set(few) == {"q"}, "names without a value say nothing"
     for field, values in expected.items():

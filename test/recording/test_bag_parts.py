@@ -12,7 +12,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import mcap_file as mcap
 from ros2_dynid.recording.bag.cdr import CdrReader, CdrWriter
-from ros2_dynid.recording.bag.merge import _uncovered
+from ros2_dynid.recording.bag.merge import find_uncovered
 from ros2_dynid.recording.bag.read_bag import TYPES, choose_topics
 from ros2_dynid.recording.bag.storage import Channel, DamagedDataError, block_of, distinct, type_name
 from ros2_dynid.recording.bag.writer import joint_state, joint_states
@@ -210,11 +210,11 @@ def test_nothing_is_interpolated_beyond_the_ends_nor_across_a_gap():
             ]
         )
         wanted = [True, False, False, gap, gap, False, False, True]
-        assert _uncovered(at, stamp, period * ms).tolist() == wanted
-    assert _uncovered(np.array([4, 5, 6]), np.array([5]), 0.0).tolist() == [True, False, True]
+        assert find_uncovered(at, stamp, period * ms).tolist() == wanted
+    assert find_uncovered(np.array([4, 5, 6]), np.array([5]), 0.0).tolist() == [True, False, True]
     gaps = np.array([0, 500, 1000]) * ms
     at = np.array([0, 1, 500, 999, 1000]) * ms
-    assert _uncovered(at, gaps, 5.0 * ms).tolist() == [False, True, False, True, False], "what is known is no gap"
+    assert find_uncovered(at, gaps, 5.0 * ms).tolist() == [False, True, False, True, False], "what is known is no gap"
 
 
 # --- which topics

@@ -172,7 +172,7 @@ def test_a_summary_that_is_damaged_is_not_believed(tmp_path):
         broken.write_bytes(bad)
         found, read = stamps(broken)
         assert found == whole and not read.warnings, at
-        assert not read._chunks, "the index is not used either"
+        assert not read.chunks, "the index is not used either"
     bad = bytearray(data[:-1])
     assert zlib.crc32(data[start : footer + 9 + 16]) == struct.unpack_from("<I", data, footer + 9 + 16)[0]
     bad[ending:] = b""
@@ -201,12 +201,12 @@ def test_a_summary_that_breaks_off_is_not_believed(tmp_path):
     whole, bad = stamps(file)[0], bytearray(data)
     bad[frames[-1][2] - 4 : frames[-1][2]] = bytes(4)
     file.write_bytes(bad)
-    assert len(stamps(file)[1]._chunks) == 5, "without a checksum it is believed"
+    assert len(stamps(file)[1].chunks) == 5, "without a checksum it is believed"
     _, last, _ = frames[-2]
     struct.pack_into("<Q", bad, last + 1, 1 << 40)
     file.write_bytes(bad)
     found, read = stamps(file)
-    assert found == whole and not read._chunks and not read.warnings
+    assert found == whole and not read.chunks and not read.warnings
     assert {c.topic: c.count for c in read.channels} == {"/joint_states": 12, "/other": 3}
 
 
@@ -222,7 +222,7 @@ def test_a_summary_whose_tables_do_not_fit_is_not_believed(tmp_path, kind, offse
     struct.pack_into("<I", bad, begin + 9 + offset, size)
     file.write_bytes(bad)
     found, read = stamps(file)
-    assert found == whole and not read._chunks and not read.warnings
+    assert found == whole and not read.chunks and not read.warnings
     assert {c.topic: c.count for c in read.channels} == {"/joint_states": 12, "/other": 3}
 
 

@@ -445,7 +445,7 @@ def test_records_of_a_ros1_bag(tmp_path, monkeypatch):
         (3, "/j", "sensor_msgs/msg/JointState", "ros1", "text"),
         (4, "/other", "sensor_msgs/msg/JointState", "ros1", "text"),
     ]
-    monkeypatch.setattr(rosbag1_file, "_BLOCK_BYTES", 6)
+    monkeypatch.setattr(rosbag1_file, "BLOCK_BYTES", 6)
     many = [message1(3, k, 0, b"1234") for k in range(5)]
     assert read1(tmp_path / "b.bag", connection1(4), *many)[2] == [1, 2, 2]  # with the bytes of the connection
     assert read1(tmp_path / "c.bag", connection1(4), *many, wanted=(4,))[2] == []

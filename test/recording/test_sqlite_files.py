@@ -65,7 +65,7 @@ def test_blocks_end_after_so_many_rows_or_bytes(tmp_path, monkeypatch):
     assert sqlite_file.MAX_MESSAGE == 16 << 20
     monkeypatch.setattr(sqlite_file, "MAX_MESSAGE", 10)
     assert sizes(database(tmp_path / "b.db3", [(1, 0, bytes(10)), (1, 1, bytes(11)), (1, 2, b"x")])) == [2]
-    monkeypatch.setattr(sqlite_file, "_BLOCK_BYTES", 6)
+    monkeypatch.setattr(sqlite_file, "BLOCK_BYTES", 6)
     assert sizes(database(tmp_path / "c.db3", [(1, k, bytes(3)) for k in range(5)])) == [2, 2, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError, Note, remark
-from ros2_dynid.recording.read import _lateness, iter_samples, load_samples, outline_of, streamed
+from ros2_dynid.recording.read import iter_samples, largest_delay, load_samples, outline_of, streamed
 from ros2_dynid.recording.samples import Samples, cut, ordered
 from ros2_dynid.recording.save import save_pieces
 
@@ -91,7 +91,7 @@ def test_a_recording_that_grows_while_it_is_converted_leaves_nothing_behind(tmp_
 
 
 def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ_BYTES", 1 << 20)
+    monkeypatch.setattr("ros2_dynid.recording.table.csv_file.READ_BYTES", 1 << 20)
     rows = 21_000
     q = np.random.default_rng(0).normal(size=(rows, 2))
     samples = Samples(np.arange(rows) * 1e-3, ("j0", "j1"), q, q + 1, None, q + 2)
@@ -118,8 +118,8 @@ def test_samples_that_are_late_are_put_where_they_belong(size):
     np.testing.assert_array_equal(np.concatenate([piece.t for piece in pieces]), t)
     np.testing.assert_array_equal(np.concatenate([piece.q for piece in pieces])[:, 1], -t)
     late = max(samples.t[:k].max() - samples.t[k] for k in range(1, 400))
-    assert _lateness(samples.t) == pytest.approx(late) and late > 0.01
-    assert _lateness(t) == 0.0 and _lateness(np.empty(0)) == 0.0
+    assert largest_delay(samples.t) == pytest.approx(late) and late > 0.01
+    assert largest_delay(t) == 0.0 and largest_delay(np.empty(0)) == 0.0
     assert sum(len(piece) > 0 for piece in pieces) > 400 / size / 20, "it does not wait for the end"
 
 

@@ -12,7 +12,7 @@ from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.recording.samples import SI, SUFFIXES, Reading, Samples, Units, in_si
 from ros2_dynid.recording.table import csv_file
 from ros2_dynid.recording.table.column_map import assign_columns, expand_columns, parse_columns
-from ros2_dynid.recording.table.csv_file import _header, _lines, _numbers, iter_csv
+from ros2_dynid.recording.table.csv_file import iter_csv, read_header, read_lines, read_numbers
 from ros2_dynid.recording.table.npz_file import read_npz
 from ros2_dynid.recording.table.read_table import WALL_CLOCK, iter_table
 
@@ -109,23 +109,23 @@ def test_maps_in_files(tmp_path):
     ],
 )
 def test_headers(lines, found):
-    assert _header(lines, "s") == found
+    assert read_header(lines, "s") == found
 
 
 @pytest.mark.parametrize("lines", [[], ["", ""], ["0,1", "time,a"], ["# time", "0,1"], ["1"], ["nan,inf"], [","]])
 def test_tables_without_a_header(lines):
     with pytest.raises(InputError, match="no header that names its columns"):
-        _header(lines, "s")
+        read_header(lines, "s")
 
 
 def test_a_header_is_looked_for_in_the_first_thousand_lines(monkeypatch):
-    assert _header([""] * 999 + ["time,a"], "s")[2] == 1000
+    assert read_header([""] * 999 + ["time,a"], "s")[2] == 1000
     with pytest.raises(InputError, match="no header"):
-        _header([""] * 1000 + ["time,a"], "s")
-    monkeypatch.setattr(csv_file, "_MAX_COLUMNS", 3)
-    assert len(_header(["a,b,c"], "s")[0]) == 3
+        read_header([""] * 1000 + ["time,a"], "s")
+    monkeypatch.setattr(csv_file, "MAX_COLUMNS", 3)
+    assert len(read_header(["a,b,c"], "s")[0]) == 3
     with pytest.raises(InputError, match="names 4 columns"):
-        _header(["a,b,c,d"], "s")
+        read_header(["a,b,c,d"], "s")
 
 
 @pytest.mark.parametrize(
@@ -138,61 +138,61 @@ def test_a_header_is_looked_for_in_the_first_thousand_lines(monkeypatch):
 )
 def test_lines_that_cannot_be_read_are_named(lines, words):
     with pytest.raises(InputError, match=words):
-        _numbers(lines, ",", [0, 1], ["a", "b"], 10, "s")
+        read_numbers(lines, ",", [0, 1], ["a", "b"], 10, "s")
 
 
 @pytest.mark.parametrize("read", [1, 2, 3, 5, 7, 64])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_lines_of_a_file_whatever_is_read_at_a_time(tmp_path, monkeypatch, read, end):
-    monkeypatch.setattr(csv_file, "_READ_BYTES", read)
+    monkeypatch.setattr(csv_file, "READ_BYTES", read)
     lines = ["time,a", "0,1", "", "2,3", "44444,5"]
     newline = end or "\n"
     (tmp_path / "a.csv").write_bytes(("\ufeff" + newline.join(lines) + end).encode())
-    found = [line for block in _lines(tmp_path / "a.csv") for line in block]
+    found = [line for block in read_lines(tmp_path / "a.csv") for line in block]
     assert [line.lstrip("\ufeff") for line in found if line] == [line for line in lines if line]
     (tmp_path / "b.csv").write_bytes(b"")
-    assert list(_lines(tmp_path / "b.csv")) == []
+    assert list(read_lines(tmp_path / "b.csv")) == []
 
 
 def test_lines_that_are_too_long_and_what_is_no_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_file, "_READ_BYTES", 16)
-    monkeypatch.setattr(csv_file, "_MAX_LINE", 40)
+    monkeypatch.setattr(csv_file, "READ_BYTES", 16)
+    monkeypatch.setattr(csv_file, "MAX_LINE", 40)
     file = tmp_path / "a.csv"
     for text in (b"x" * 40 + b"\n1\n", b"1\n" + b"x" * 38):
         file.write_bytes(text)
-        assert sum(map(len, _lines(file))) == 2
+        assert sum(map(len, read_lines(file))) == 2
     for text in (b"x" * 60, b"1\n" + b"x" * 60):
         file.write_bytes(text)
         with pytest.raises(InputError, match="longer than 40 bytes"):
-            list(_lines(file))
+            list(read_lines(file))
     file.write_bytes(b"a\nb\0\n")
     with pytest.raises(InputError, match="not a text file"):
-        list(_lines(file))
+        list(read_lines(file))
 
 
 @pytest.mark.parametrize("end", [b"", b"\n1,2\n"])
 def test_a_line_may_have_four_megabytes(tmp_path, end):
     file = tmp_path / "a.csv"
     file.write_bytes(b"x" * (4 << 20) + end)
-    assert len(next(_lines(file))[0]) == 4 << 20
+    assert len(next(read_lines(file))[0]) == 4 << 20
     file.write_bytes(b"x" * ((4 << 20) + 1) + end)
     with pytest.raises(InputError, match="a line is longer than 4194304 bytes"):
-        list(_lines(file))
+        list(read_lines(file))
 
 
 @pytest.mark.parametrize(("count", "good"), [(20_000, True), (20_001, False)])
 def test_how_many_columns_a_table_may_have(count, good):
     lines = [",".join(f"c{k}" for k in range(count))]
     if good:
-        assert len(_header(lines, "a.csv")[0]) == count
+        assert len(read_header(lines, "a.csv")[0]) == count
     else:
         with pytest.raises(InputError, match="names 20001 columns; give at most 20000"):
-            _header(lines, "a.csv")
+            read_header(lines, "a.csv")
 
 
 @pytest.mark.parametrize("read", [10, 8 << 20])
 def test_a_table_in_pieces(tmp_path, monkeypatch, read):
-    monkeypatch.setattr(csv_file, "_READ_BYTES", max(read, 40))
+    monkeypatch.setattr(csv_file, "READ_BYTES", max(read, 40))
     rows = [[0.5 * k, k, 10 * k, -k] for k in range(30)]
     text = "time,b.position,a.position,a.effort\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
     file = tmp_path / "a.csv"
@@ -219,7 +219,7 @@ def test_a_short_line_is_the_last_one_only_at_the_end_of_the_file(tmp_path, monk
     file = tmp_path / "a.csv"
     file.write_text("time,a.position\n" + "0,1\n" * 3 + "5\n" + "6,1\n" * 20)
     for read in range(17, 45):
-        monkeypatch.setattr(csv_file, "_READ_BYTES", read)
+        monkeypatch.setattr(csv_file, "READ_BYTES", read)
         with pytest.raises(InputError, match="line 5 has 1 columns, its header 2"):
             list(iter_csv(file, None, {}, []))
 
@@ -334,7 +334,7 @@ def test_dates_count_from_the_first(tmp_path, first, start):
 
 
 def test_only_the_first_piece_says_where_time_begins(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_file, "_READ_BYTES", 30)
+    monkeypatch.setattr(csv_file, "READ_BYTES", 30)
     file = tmp_path / "a.csv"
     file.write_text("time,a.position\n" + "".join(f"{1.7e9 + k!r},{k}\n" for k in range(9)))
     pieces = list(iter_table(file, None, Reading(), []))

@@ -123,7 +123,7 @@ def test_cutting_by_the_tables_own_time(tmp_path):
 
 
 def test_large_tables_are_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ_BYTES", 1000)
+    monkeypatch.setattr("ros2_dynid.recording.table.csv_file.READ_BYTES", 1000)
     table = np.random.default_rng(0).normal(size=(500, 3))
     table[:, 0] = np.arange(500)
     with (tmp_path / "a.csv").open("w") as stream:

@@ -21,7 +21,7 @@ from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import PRISMATIC
-from ros2_dynid.report.build import _label, _laws_tried, model_path, write_comparison, write_page, write_report
+from ros2_dynid.report.build import folder_label, laws_tried, model_path, write_comparison, write_page, write_report
 from ros2_dynid.report.figures import (
     write_figures,
 )
@@ -75,13 +75,13 @@ def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
         cond=31, singular_values=[9.0, 3, "x"], command="dynid identify <x>", friction_tried=tried, method="wls",
         used=["a secret"],
     )  # fmt: skip
-    assert _laws_tried(model) == [
+    assert laws_tried(model) == [
         ("elbow: load", "lowers the squared error by 31.0 ± 4.0 %, taken"),
         ("elbow: cubic", "raises the squared error by 2.0 ± 10.0 %, not taken"),
         ("wrist: none", "lowers the squared error by 0.0 ± 10.0 %, not taken"),
         ("wrist: stribeck", "lowers the squared error by 20.0 ± 30.0 %, not taken"),
     ]
-    assert _laws_tried(replace(model, obtained={"friction_tried": "no"})) == []
+    assert laws_tried(replace(model, obtained={"friction_tried": "no"})) == []
     errors = SimpleNamespace(fit={"all": TorqueError(1.0, 0.01)}, validation={})
     sets = {"fit": rows_of(model)}
     two = replace(model, sets={"base": errors, "essential": errors})
@@ -170,11 +170,11 @@ def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path, monk
         folders.append(tmp_path / name)
         folders[-1].mkdir(parents=True)
         save_model(model, folders[-1] / "model.yaml")
-    labels = [_label(folder, folders) for folder in folders]
+    labels = [folder_label(folder, folders) for folder in folders]
     assert labels == [str(folders[0]), str(folders[1]), "equal"], "as much of the path as tells them apart"
     monkeypatch.chdir(folders[0])
-    assert [_label(one, [Path(), folders[1]]) for one in (Path(), folders[1])] == [".", str(folders[1])]
-    assert _label(Path(), [Path(), folders[2]]) == "same"
+    assert [folder_label(one, [Path(), folders[1]]) for one in (Path(), folders[1])] == [".", str(folders[1])]
+    assert folder_label(Path(), [Path(), folders[2]]) == "same"
     found = write_comparison(folders, tmp_path / "page.html")
     assert found.report == str(tmp_path / "page.html") and found.models == tuple(labels)
     assert found.changed == {labels[1]: (first.names[k],), "equal": ()}

@@ -21,14 +21,14 @@ from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC
-from ros2_dynid.report.build import _facts, _sets, compare, csv_table, latex_table, verdict_of
+from ros2_dynid.report.build import compare, csv_table, latex_table, model_facts, set_rows, verdict_of
 from ros2_dynid.report.figures import (
-    _save,
     deviation_figure,
     drawings_of,
     friction_figure,
     friction_load_figure,
     position_figure,
+    save_figure,
     singular_figure,
     temperature_figure,
     torque_figure,
@@ -476,7 +476,7 @@ def test_what_is_drawn_of_a_page(tmp_path):
     assert len(drawings[-2].draw().axes[0].patches) == 1
     empty = PageData([replace(row, percent=None)], {}, None, [], [], [], [])
     assert drawings_of(empty) == []
-    paths = _save(tmp_path, drawings[-1])
+    paths = save_figure(tmp_path, drawings[-1])
     assert [path.name for path in paths] == ["singular_values.png", "singular_values.pdf"]
     header = paths[0].read_bytes()
     width, height = (int.from_bytes(header[at : at + 4], "big") for at in (16, 20))
@@ -490,7 +490,7 @@ def test_errors_of_each_set_and_the_last_is_served():
         )
 
     model = replace(identified(), sets={"base": errors(0.0123, 0.0456), "essential": errors(0.02, None)})
-    assert _sets(model) == [
+    assert set_rows(model) == [
         ("base", "1.23 % on the data used, 4.56 % on held-out data"),
         ("essential", "2.00 % on the data used; this set is the model"),
     ]
@@ -515,7 +515,7 @@ def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
     )  # fmt: skip
     ((found, text),) = verdict_of(model)
     assert found == level and words in text
-    facts = _facts(model)
+    facts = model_facts(model)
     assert facts[0] == f"{len(model.names)} base parameters of 3 joints."
     assert len(facts) == 1 + (fit is not None) + (validation is not None)
     if validation is not None:
@@ -538,6 +538,6 @@ def test_friction_that_pushes_leads_the_verdict_and_speeds_are_a_fact():
     name = model.robot.joints[1].name
     assert (level, rest) == ("bad", ("good", "so it is")) and f"the friction of {name} (at " in text
     told = replace(model, obtained={"used": {name: {"speed": 1.2345, "load": 3.0}}})
-    assert _facts(told)[-1] == (
+    assert model_facts(told)[-1] == (
         f"Fastest speeds recorded [rad/s or m/s]: {name} 1.23; friction beyond them is extrapolated."
     )

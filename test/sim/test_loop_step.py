@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -22,16 +23,16 @@ from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, with_gravity
-from ros2_dynid.sim.controller import TrajectoryController, _prepend_state
+from ros2_dynid.sim.controller import TrajectoryController, prepend_state
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
 from ros2_dynid.sim.mjcf import mjcf, rest_poses
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.tracking_loop import (
+    ClosedLoop,
     Command,
     JointController,
-    _Loop,
-    _refuse_lost,
+    refuse_lost_control,
     segments_of,
     simulate_tracking,
     slowest_pole,
@@ -90,7 +91,7 @@ def plain_step(controller, command, state, k, after):
 def test_a_step_is_that_of_the_integrator_with_its_jacobian_written_out(corner):
     command = command_of([400])
     controller = JointController(OWN.Kp * [1.0, 0.7, 1.4], OWN.Kd * [0.6, 1.0, 1.3], corner)
-    loop = _Loop(MODEL, controller, command)
+    loop = ClosedLoop(MODEL, controller, command)
     at = np.array([3, 120, 398])
     rng = np.random.default_rng(1)
     state = np.array((command.q[at], command.dq[at], command.dq[at])) + 0.05 * rng.normal(size=(3, 3, 3))
@@ -110,7 +111,7 @@ def test_a_stretch_starts_as_far_behind_as_its_torque_needs():
     """There the controller's lead alone gives the reference's acceleration."""
     command = command_of([400])
     at = np.array([0, 57, 301, 399])
-    q, dq, seen = _Loop(MODEL, OWN, command).start(at)
+    q, dq, seen = ClosedLoop(MODEL, OWN, command).start(at)
     assert np.array_equal(dq, command.dq[at]) and np.array_equal(seen, dq)
     needed = np.diff(command.dq, axis=0, append=command.dq[-1:])[at] * command.rate
     tau = OWN.Kp * (command.q[at] - q) + command.tau_f[at]
@@ -121,7 +122,7 @@ def test_a_stretch_starts_as_far_behind_as_its_torque_needs():
 def test_stretches_are_one_motion_from_each_segments_own_start():
     command = command_of([1300, 900])
     found = simulate_tracking(MODEL, OWN, command)
-    loop = _Loop(MODEL, OWN, command)
+    loop = ClosedLoop(MODEL, OWN, command)
     late = int(np.ceil(14.0 * found.time_constant * command.rate))
     assert late < 450
     for part in command.segments:
@@ -179,19 +180,19 @@ def test_the_joint_that_is_lost_is_named_at_half_the_span(joint, side):
     q = command.q.copy()
     span = np.ptp(command.q[:, joint])
     q[321, joint] += side * 0.499 * span
-    _refuse_lost(MODEL, command, q)
+    refuse_lost_control(MODEL, command, q)
     q[321, joint] += side * 0.002 * span
     with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
-        _refuse_lost(MODEL, command, q)
-    _refuse_lost(MODEL, replace(command, segments=(slice(0, 200), slice(330, 500))), q)
+        refuse_lost_control(MODEL, command, q)
+    refuse_lost_control(MODEL, replace(command, segments=(slice(0, 200), slice(330, 500))), q)
     wide = command.q.copy()
     wide[210:220] += 1e3  # between the segments nothing is followed
     apart = replace(command, q=wide, segments=(slice(0, 200), slice(230, 500)))
     with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
-        _refuse_lost(MODEL, apart, q)
+        refuse_lost_control(MODEL, apart, q)
     q[321, joint] = np.nan
     with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
-        _refuse_lost(MODEL, command, q)
+        refuse_lost_control(MODEL, command, q)
 
 
 # --- direct dynamics
@@ -322,7 +323,7 @@ def test_the_robot_moves_by_its_equations(period, substeps):
     for k in range(12):
         tau = np.array([60.0, -90.0, 30.0]) * np.cos(0.3 * k)
         for _ in range(substeps):
-            sign = np.tanh(dq / sim._v0)
+            sign = np.tanh(dq / sim.v0)
             left = tau - Fv * dq - Fc * sign - off
             carried = carried_torque(SPRUNG, left, dq, sign, np.full(3, 25.0))
             carried = carried - elastic_torque(SPRUNG, chi, motion_of(SPRUNG, q[None]))[:, 0]
@@ -331,7 +332,7 @@ def test_the_robot_moves_by_its_equations(period, substeps):
             q = q + h * dq
         sim.step(tau)
         np.testing.assert_allclose(sim.positions, q, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(sim._data.qvel, dq, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(sim.mj_data.qvel, dq, rtol=1e-7, atol=1e-9)
 
 
 def test_noise_is_added_in_its_order_and_joints_without_a_limit_have_it_too():
@@ -362,9 +363,9 @@ def test_what_mujoco_cannot_have_is_refused():
 def test_bodies_lie_as_at_zero_and_gravity_is_the_robots_own():
     tilted = with_gravity(ROBOT, (1.0, -2.0, 9.0))
     sim = SimulatedRobot(tilted, CHI, imperfections=Imperfections(torque_noise=0.0))
-    assert sim._model.opt.gravity.tolist() == [1.0, -2.0, 9.0]
-    sim._mujoco.mj_inverse(sim._model, sim._data)
-    np.testing.assert_allclose(sim._data.qfrc_inverse, gravity_torque(tilted, CHI, np.zeros((1, 3)))[0], atol=1e-9)
+    assert sim.mj_model.opt.gravity.tolist() == [1.0, -2.0, 9.0]
+    mujoco.mj_inverse(sim.mj_model, sim.mj_data)
+    np.testing.assert_allclose(sim.mj_data.qfrc_inverse, gravity_torque(tilted, CHI, np.zeros((1, 3)))[0], atol=1e-9)
     tied = replace(ROBOT, passive=(Passive(2, {1: 0.5}, 0.3),))
     for mine, free in zip(rest_poses(tied), rest_poses(ROBOT), strict=True):
         np.testing.assert_allclose(mine, free, atol=1e-12)
@@ -386,9 +387,9 @@ def test_a_payload_in_motion_is_a_body_more(number):
         sim = quiet_robot()
         if loaded:
             sim.attach(mass, com, own, number)
-        sim._data.qpos[:], sim._data.qvel[:], sim._data.qacc[:] = q, dq, ddq
-        sim._mujoco.mj_inverse(sim._model, sim._data)
-        torques.append(sim._data.qfrc_inverse.copy())
+        sim.mj_data.qpos[:], sim.mj_data.qvel[:], sim.mj_data.qacc[:] = q, dq, ddq
+        mujoco.mj_inverse(sim.mj_model, sim.mj_data)
+        torques.append(sim.mj_data.qfrc_inverse.copy())
     J = own + mass * (com @ com * np.eye(3) - np.outer(com, com))
     load = np.zeros((3, 14))
     load[(number or 3) - 1, :10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
@@ -403,7 +404,7 @@ def test_a_push_without_a_point_is_at_the_origin_of_the_link():
         sim.step(np.zeros(3))
         sim.press(np.array([30.0, -20.0, 40.0]), at)
         sim.step(np.zeros(3))
-        speeds.append(sim._data.qvel.copy())
+        speeds.append(sim.mj_data.qvel.copy())
     assert np.array_equal(speeds[0], speeds[1]) and np.abs(speeds[0] - speeds[2]).max() > 1e-3
 
 
@@ -413,14 +414,14 @@ def test_a_robot_starts_at_rest_where_it_is_told_or_at_zero():
     found = sim.measure()
     np.testing.assert_allclose(found.q, [0.1, -0.9, 0.3], atol=1e-11)
     assert found.t == 0.0 and not found.dq.any() and not sim.stopped and sim.steps == 0
-    assert not sim._data.qvel.any()
+    assert not sim.mj_data.qvel.any()
 
 
 def test_a_rotor_of_negative_inertia_is_none():
     chi = CHI.reshape(3, 14).copy()
     chi[:, 10] = (-0.5, 0.0, 0.25)
     sim = SimulatedRobot(ROBOT, chi.ravel() + 0.0)
-    assert sim._model.dof_armature.tolist() == [0.0, 0.0, 0.25]
+    assert sim.mj_model.dof_armature.tolist() == [0.0, 0.0, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -451,7 +452,7 @@ def test_the_way_to_the_first_point_starts_from_what_was_desired():
     names, t = ROBOT.active_names, np.array([0.5, 1.0])
     q, dq, ddq, tau = np.arange(24.0).reshape(4, 2, 3) / 10.0
     here, speed = np.array([0.3, -0.2, 0.1]), np.array([0.1, 0.2, -0.3])
-    full = _prepend_state(reference(names, t, q, dq, ddq, tau), here, speed)
+    full = prepend_state(reference(names, t, q, dq, ddq, tau), here, speed)
     assert full.t.tolist() == [0.0, 0.5, 1.0]
     for found, first, rest in (
         (full.q, here, q),
@@ -460,15 +461,15 @@ def test_the_way_to_the_first_point_starts_from_what_was_desired():
         (full.tau, tau[0], tau),
     ):
         np.testing.assert_array_equal(found, np.concatenate((first[None], rest)))
-    bare = _prepend_state(reference(names, t, q), here, speed)
+    bare = prepend_state(reference(names, t, q), here, speed)
     assert bare.dq is None and bare.ddq is None and bare.tau is None
     np.testing.assert_array_equal(bare.q, np.concatenate((here[None], q)))
     controller = TrajectoryController(np.ones(3), np.ones(3), here)
     at_once = reference(names, t - 0.5, q)
     controller.follow(at_once, 3.0)
-    assert len(controller._follow.t) == 2, "a point for now needs no way to it"
+    assert len(controller.trajectory.t) == 2, "a point for now needs no way to it"
     controller.follow(reference(names, t, q), 3.0)
-    assert len(controller._follow.t) == 3 and controller._start == 3.0
+    assert len(controller.trajectory.t) == 3 and controller.start_time == 3.0
 
 
 def plain_truth(robot, seed, spread):

@@ -21,7 +21,7 @@ from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
 from ros2_dynid.sim.mjcf import rigid_body
 from ros2_dynid.sim.plant import Plant
-from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot, _standstill_friction
+from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot, standstill_friction
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
@@ -170,9 +170,9 @@ def test_brakes_stop_it_with_their_time_constant_and_hold():
     sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), imperfections=QUIET, start=START)
     for _ in range(50):
         sim.step(np.array([60.0, -90.0, 30.0]))
-    sim.stopped, speed = True, sim._data.qvel.copy()
+    sim.stopped, speed = True, sim.mj_data.qvel.copy()
     found = sim.step(np.array([60.0, -90.0, 30.0]))
-    np.testing.assert_allclose(sim._data.qvel, speed * np.exp(-0.1))
+    np.testing.assert_allclose(sim.mj_data.qvel, speed * np.exp(-0.1))
     assert not found.tau.any()
     for _ in range(200):
         found = sim.step(np.zeros(3))
@@ -187,7 +187,7 @@ def test_brakes_stop_it_with_their_time_constant_and_hold():
 )
 def test_no_step_of_the_integration_is_longer_than_a_millisecond(period, substeps):
     sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), period=period, imperfections=QUIET, start=START)
-    assert sim._model.opt.timestep == pytest.approx(period / substeps)
+    assert sim.mj_model.opt.timestep == pytest.approx(period / substeps)
     assert sim.step(np.zeros(3)).t == pytest.approx(period)
 
 
@@ -204,7 +204,7 @@ def test_a_force_pushes_where_it_is_applied(joint):
         sim.step(np.zeros(3))
         sim.press(force, at, joint)
         sim.step(np.zeros(3))
-        return sim._data.qvel.copy() / 1e-4
+        return sim.mj_data.qvel.copy() / 1e-4
 
     number = 3 if joint is None else joint
 
@@ -219,14 +219,14 @@ def test_a_force_pushes_where_it_is_applied(joint):
     sim.press(force)
     sim.step(np.zeros(3))
     sim.press(None)
-    assert not sim._data.xfrc_applied.any() and sim._press is None
+    assert not sim.mj_data.xfrc_applied.any()
 
 
 def test_payloads_that_are_none_are_refused_and_one_leaves_the_motion_as_it_is():
     sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), imperfections=QUIET, start=START)
     for _ in range(20):
         sim.step(np.array([60.0, -90.0, 30.0]))
-    state = sim._data.qpos.copy(), sim._data.qvel.copy(), sim._data.time
+    state = sim.mj_data.qpos.copy(), sim.mj_data.qvel.copy(), sim.mj_data.time
     for mass, com, inertia in (
         (-1.0, np.zeros(3), np.eye(3)), (np.nan, np.zeros(3), np.eye(3)),
         (1.0, np.array([0.0, np.nan, 0.0]), np.eye(3)),
@@ -234,16 +234,16 @@ def test_payloads_that_are_none_are_refused_and_one_leaves_the_motion_as_it_is()
     ):  # fmt: skip
         with pytest.raises(InputError, match="not physical"):
             sim.attach(mass, com, inertia)
-    before = sim._model.body_mass.copy()
+    before = sim.mj_model.body_mass.copy()
     sim.attach(2.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3), 2)
-    np.testing.assert_allclose(sim._model.body_mass - before, [0.0, 0.0, 2.0, 0.0], atol=1e-9)
-    np.testing.assert_array_equal(sim._data.qpos, state[0])
-    np.testing.assert_array_equal(sim._data.qvel, state[1])
-    assert sim._data.time == state[2]
+    np.testing.assert_allclose(sim.mj_model.body_mass - before, [0.0, 0.0, 2.0, 0.0], atol=1e-9)
+    np.testing.assert_array_equal(sim.mj_data.qpos, state[0])
+    np.testing.assert_array_equal(sim.mj_data.qvel, state[1])
+    assert sim.mj_data.time == state[2]
     sim.attach(0.0, np.zeros(3), np.zeros((3, 3)))
-    np.testing.assert_allclose(sim._model.body_mass, before)
+    np.testing.assert_allclose(sim.mj_model.body_mass, before)
     sim.attach(1.0, np.zeros(3), np.zeros((3, 3)))
-    assert sim._model.body_mass[3] == pytest.approx(before[3] + 1.0), "the last link, unless told otherwise"
+    assert sim.mj_model.body_mass[3] == pytest.approx(before[3] + 1.0), "the last link, unless told otherwise"
 
 
 def test_friction_at_standstill_is_smoothed_over_what_the_step_can_follow():
@@ -252,17 +252,17 @@ def test_friction_at_standstill_is_smoothed_over_what_the_step_can_follow():
         FrictionTerm(3, FrictionKind.CUBIC, 99.0),
     )  # fmt: skip
     robot = replace(ROBOT, friction=terms)
-    np.testing.assert_allclose(_standstill_friction(robot), [4.0, 0.1 * ROBOT.joints[1].limits.effort, 0.0])
+    np.testing.assert_allclose(standstill_friction(robot), [4.0, 0.1 * ROBOT.joints[1].limits.effort, 0.0])
     unlimited = replace(robot, joints=tuple(replace(j, limits=replace(j.limits, effort=np.inf)) for j in robot.joints))
-    np.testing.assert_allclose(_standstill_friction(unlimited), [4.0, 0.0, 0.0])
+    np.testing.assert_allclose(standstill_friction(unlimited), [4.0, 0.0, 0.0])
     chi = true_parameters(ROBOT, 1)
     Fc = chi.reshape(3, 14)[:, 12]
     lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(ROBOT, chi, START[None])[0]))
     for period, substeps in ((1e-3, 1), (4e-3, 4)):
         sim = SimulatedRobot(robot, chi, period=period, imperfections=QUIET, start=START)
-        wanted = (Fc + _standstill_friction(robot)) * period / substeps / lightest
-        np.testing.assert_allclose(sim._v0, np.maximum(5e-3, wanted))
-    assert np.all(SimulatedRobot(ROBOT, chi, imperfections=replace(QUIET, sticking_speed=3.0), start=START)._v0 == 3.0)
+        wanted = (Fc + standstill_friction(robot)) * period / substeps / lightest
+        np.testing.assert_allclose(sim.v0, np.maximum(5e-3, wanted))
+    assert np.all(SimulatedRobot(ROBOT, chi, imperfections=replace(QUIET, sticking_speed=3.0), start=START).v0 == 3.0)
 
 
 def test_drives_are_made_up_where_the_robot_names_none():
@@ -339,23 +339,23 @@ def test_after_torques_a_trajectory_begins_where_the_robot_is_and_else_where_it_
     plant = made_plant()
     for _ in range(50):
         plant.step()
-    wanted = plant._controller.desired[0].copy()
+    wanted = plant.controller.desired[0].copy()
     way = quintic(NAMES, START + 0.2, START + 0.3, 1.0).shifted(0.5)
     plant.follow(way)
-    assert np.array_equal(plant._controller._follow.q[0], wanted), "from the state desired, whatever is measured"
+    assert np.array_equal(plant.controller.trajectory.q[0], wanted), "from the state desired, whatever is measured"
     plant.push(np.array([30.0, -60.0, 20.0]))
     for _ in range(200):
         plant.step()
     away = plant.measured.q.copy()
     assert np.abs(away - wanted).max() > 0.05
     plant.follow(way)
-    assert np.array_equal(plant._controller._follow.q[0], away) and plant._efforts is None
+    assert np.array_equal(plant.controller.trajectory.q[0], away) and plant.efforts is None
     assert plant.time == pytest.approx(0.25)
     plant.step()
-    assert np.abs(plant._controller.desired[0] - away).max() < 1e-3
+    assert np.abs(plant.controller.desired[0] - away).max() < 1e-3
     later = made_plant()
     later.follow(way, delay=0.3)
-    assert later._controller._follow.t[1] == pytest.approx(way.t[0] + 0.3)
+    assert later.controller.trajectory.t[1] == pytest.approx(way.t[0] + 0.3)
     for bad in (np.zeros(2), np.array([0.0, np.nan, 0.0])):
         with pytest.raises(InputError, match="give 3 finite ones"):
             later.push(bad)
@@ -414,9 +414,9 @@ def test_brakes_drop_what_was_asked_for_and_hold_where_the_robot_is():
     plant.brake(True)
     for _ in range(100):
         plant.step()
-    assert plant.sim.stopped and plant._efforts is None
+    assert plant.sim.stopped and plant.efforts is None
     plant.brake(False)
-    assert not plant.sim.stopped and np.array_equal(plant._controller._hold, plant.measured.q)
+    assert not plant.sim.stopped and np.array_equal(plant.controller.hold_position, plant.measured.q)
 
 
 def test_gains_come_from_what_is_known_and_the_drives_own_rotor():
@@ -425,10 +425,10 @@ def test_gains_come_from_what_is_known_and_the_drives_own_rotor():
     known = standard_vector(ROBOT)
     rotors = np.arange(len(known)) % 14 == 10
     chi = np.where(rotors & (known == 0.0), truth, known)
-    np.testing.assert_allclose(plant._controller.Kp, pd_gains(ROBOT, chi, 5.0)[0])
+    np.testing.assert_allclose(plant.controller.Kp, pd_gains(ROBOT, chi, 5.0)[0])
     stiff = Plant(ROBOT, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=2.0)
-    np.testing.assert_allclose(stiff._controller.Kp, pd_gains(ROBOT, chi, 2.0)[0])
-    np.testing.assert_allclose(stiff._controller.Kd, pd_gains(ROBOT, chi, 2.0)[1])
+    np.testing.assert_allclose(stiff.controller.Kp, pd_gains(ROBOT, chi, 2.0)[0])
+    np.testing.assert_allclose(stiff.controller.Kd, pd_gains(ROBOT, chi, 2.0)[1])
     bare = replace(ROBOT, parameters={})
     plain = Plant(bare, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=5.0)
-    np.testing.assert_allclose(plain._controller.Kp, pd_gains(bare, true_parameters(bare, 1, 0.1), 5.0)[0])
+    np.testing.assert_allclose(plain.controller.Kp, pd_gains(bare, true_parameters(bare, 1, 0.1), 5.0)[0])

@@ -66,8 +66,8 @@ def test_a_payload_changes_the_torque_by_its_own():
     for load in (0.0, mass):
         sim = SimulatedRobot(robot, chi, imperfections=PERFECT, start=q)
         sim.attach(load, com, load * inertia)
-        mujoco.mj_inverse(sim._model, sim._data)
-        torques.append(np.array(sim._data.qfrc_inverse))
+        mujoco.mj_inverse(sim.mj_model, sim.mj_data)
+        torques.append(np.array(sim.mj_data.qfrc_inverse))
     J = mass * inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
     extra = np.zeros_like(chi)
     extra[28:38] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
@@ -126,11 +126,11 @@ def test_brakes_stop_it_and_torques_stay_until_something_else_comes():
     made.push(np.array([30.0, 0.0, 0.0]))
     for _ in range(200):
         made.step()
-    assert abs(made.sim._data.qvel[0]) > 0.1
+    assert abs(made.sim.mj_data.qvel[0]) > 0.1
     made.brake(True)
     for _ in range(200):
         made.step()
-    assert np.abs(made.sim._data.qvel).max() < 1e-6
+    assert np.abs(made.sim.mj_data.qvel).max() < 1e-6
     with pytest.raises(InputError, match="finite"):
         made.push(np.array([np.nan, 0, 0]))
     with pytest.raises(InputError, match="give 3"):

@@ -23,11 +23,11 @@ from ros2_dynid.preview.bodies import Body
 from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.sim.mjcf import body_tree
 from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
-from ros2_dynid.usecases.mjcf import _link_names, _shapes, _stl, mjcf_files
-from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _exact_clearance, _finite, plan
+from ros2_dynid.usecases.mjcf import add_shapes, link_names, mjcf_files, stl_bytes
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _finite, plan, true_clearance
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.robot_source import RobotSource
-from ros2_dynid.usecases.tool import _sensor_link
+from ros2_dynid.usecases.tool import find_sensor_link
 
 DEMO3 = load_robot("demo3")
 
@@ -88,9 +88,9 @@ def test_bodies_are_called_by_the_links_they_carry_and_links_are_sites():
     robot = replace(
         DEMO3, tools={"hand": (3, pose), "finger": (3, np.eye(4)), "table": (0, pose)}, base=2.0 * pose - np.eye(4)
     )
-    assert _link_names(robot) == ["link1", "link2", "hand_body"]
+    assert link_names(robot) == ["link1", "link2", "hand_body"]
     twice = replace(robot, tools={"hand": (3, pose), "link1_body": (2, pose), "x": (1, pose)})
-    assert _link_names(twice) == ["x_body", "link1_body_body", "hand_body"]
+    assert link_names(twice) == ["x_body", "link1_body_body", "hand_body"]
     sites = {
         x.get("name"): x
         for x in ET.fromstring(next(iter(mjcf_files(robot, standard_vector(robot)).files.values()))).iter("site")
@@ -113,7 +113,7 @@ def test_shapes_keep_their_size_and_meshes_become_files():
         Body("e f", 1, np.eye(4), "mesh", (), colour, mesh), Body("g", 1, np.eye(4), "mesh", (), colour, flat),
     ]  # fmt: skip
     tree = body_tree(DEMO3, standard_vector(DEMO3), ["l1", "l2", "l3"], DEMO3.active_names)
-    files = _shapes(tree, bodies)
+    files = add_shapes(tree, bodies)
     geoms = [x for x in tree.root.iter("geom") if x.get("rgba")]
     sizes = {x.get("type"): numbers(x.get("size")) for x in geoms if x.get("size")}
     assert sizes == {"box": [0.1, 0.2, 0.3], "sphere": [0.3], "cylinder": [0.1, 0.4], "capsule": [0.2, 0.3]}
@@ -130,7 +130,7 @@ def test_shapes_keep_their_size_and_meshes_become_files():
     assert asset.get("file") == path and asset.get("name") == drawn.get("mesh")
     assert [x.tag for x in tree.root][2] == "asset" and asset.get("inertia") == "shell"
     data = files[path]
-    assert data == _stl(mesh) and len(data) == 84 + 4 * 50 and struct.unpack("<I", data[80:84]) == (4,)
+    assert data == stl_bytes(mesh) and len(data) == 84 + 4 * 50 and struct.unpack("<I", data[80:84]) == (4,)
     for k in range(4):
         row = struct.unpack("<12fH", data[84 + 50 * k : 134 + 50 * k])
         assert np.array_equal(np.reshape(row[3:12], (3, 3)), corners[faces[k]]) and row[12] == 0
@@ -187,7 +187,7 @@ def test_limits_of_a_request_hold_beside_the_robots():
     assert (caps.position, caps.velocity, caps.acceleration, caps.effort) == (1.0, 0.2, 0.3, 0.4)
     assert PlanRequest(RobotSource("demo3"), "x").caps.velocity == np.inf
     assert _finite(2.0) == 2.0 and _finite(np.inf) is None and _finite(np.nan) is None
-    assert _exact_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
+    assert true_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
 
 
 @pytest.mark.parametrize("method", [PlanMethod.STATIC, PlanMethod.RAMPS])
@@ -234,13 +234,13 @@ def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
 def test_the_link_of_a_sensor():
     pose = np.eye(4)
     robot = replace(DEMO3, tools={"base": (0, pose), "elbow": (2, pose), "flange": (3, pose), "tool0": (3, pose)})
-    assert _sensor_link(robot, None) == "flange" and _sensor_link(robot, "elbow") == "elbow"
-    assert _sensor_link(replace(robot, tools={"base": (0, pose), "elbow": (2, pose)}), None) == "elbow"
+    assert find_sensor_link(robot, None) == "flange" and find_sensor_link(robot, "elbow") == "elbow"
+    assert find_sensor_link(replace(robot, tools={"base": (0, pose), "elbow": (2, pose)}), None) == "elbow"
     for link in ("base", "head"):
         with pytest.raises(InputError, match=f"no link '{link}' behind a joint; choose from elbow, flange, tool0"):
-            _sensor_link(robot, link)
+            find_sensor_link(robot, link)
     with pytest.raises(InputError, match="no link behind its last joint"):
-        _sensor_link(replace(robot, tools={"base": (0, pose)}), None)
+        find_sensor_link(replace(robot, tools={"base": (0, pose)}), None)
 
 
 def test_the_payload_of_the_demo_is_a_body():

@@ -39,16 +39,15 @@ from ros2_dynid.usecases.plan import (
     PlanRequest,
     PredictedRow,
     Surroundings,
-    _exact_clearance,
-    _searched,
-    _slow,
-    _worth,
+    describe_plan,
+    describe_trajectory,
     plan,
+    plan_slow_motion,
     robot_and_shapes,
+    search_plan,
+    true_clearance,
 )
-from ros2_dynid.usecases.plan import _outcome as plan_outcome
-from ros2_dynid.usecases.preview import PreviewRequest, preview, scene_of
-from ros2_dynid.usecases.preview import _outcome as preview_outcome
+from ros2_dynid.usecases.preview import PreviewRequest, describe_preview, preview, scene_of
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
 from ros2_dynid.usecases.tool import ToolRequest, tool
@@ -97,17 +96,13 @@ def progress(stage, fraction):
     """Say nothing."""
 
 
-def cancelled():
-    return False
-
-
 def test_a_payload_with_all_its_figures(asked):
     request = PayloadRequest(DEMO, ("empty.mcap",), ("one.mcap", "two.mcap"), "flange", OPTIONS, free=True)
-    found = payload(request, progress, cancelled)
+    found = payload(request, progress)
     (robot, empty, loaded), options = asked["identify_payloads"]
     assert (robot.active_names, empty, loaded) == (NAMES, ("empty.mcap",), {"": ("one.mcap", "two.mcap")})
     assert options == {
-        "link": "flange", "free": True, "options": OPTIONS, "progress": progress, "cancelled": cancelled,
+        "link": "flange", "free": True, "options": OPTIONS, "progress": progress,
     }  # fmt: skip
     assert (found.mass, found.com, found.inertia) == (1.0, (2.0, 3.0, 4.0), tuples(matrix(10.0)))
     assert found.std == HalfWidths(5.0, (6.0, 7.0, 8.0), tuples(matrix(20.0)))
@@ -122,13 +117,11 @@ def test_a_model_stands_for_the_recordings_without_the_load(asked, monkeypatch):
 
     monkeypatch.setattr("ros2_dynid.usecases.payload.is_model_file", lambda path: path == "model.yaml")
     monkeypatch.setattr("ros2_dynid.usecases.payload.load_model", lambda path: Model)
-    found = payload(
-        PayloadRequest(RobotSource("model.yaml"), (), ("one.mcap",), "flange", OPTIONS), progress, cancelled
-    )
+    found = payload(PayloadRequest(RobotSource("model.yaml"), (), ("one.mcap",), "flange", OPTIONS), progress)
     args, options = asked["identify_payload_on_model"]
     assert args == (Model, ("one.mcap",)) and "identify_payloads" not in asked
     assert options == {
-        "link": "flange", "free": False, "options": OPTIONS, "progress": progress, "cancelled": cancelled,
+        "link": "flange", "free": False, "options": OPTIONS, "progress": progress,
     }  # fmt: skip
     assert found.mass == 1.0
     assert found.joint_mass == {NAMES[0]: JointMass(1.1, 0.1), NAMES[2]: JointMass(1.3, 0.3)}
@@ -140,12 +133,12 @@ def test_a_model_stands_for_the_recordings_without_the_load(asked, monkeypatch):
 
 @pytest.mark.parametrize("load", [(), tuple(map(float, range(10)))])
 def test_gains_by_name_and_none_where_there_is_none(asked, load):
-    found = gains(GainsRequest(DEMO, ("e",), ("l",), 2.5, OPTIONS, load), progress, cancelled)
+    found = gains(GainsRequest(DEMO, ("e",), ("l",), 2.5, OPTIONS, load), progress)
     (robot, empty, loaded, mass), options = asked["identify_gains"]
     assert (robot.active_names, empty, loaded, mass) == (NAMES, ("e",), ("l",), 2.5)
     given = options.pop("load")
     assert (given is None) if not load else list(given) == list(load)
-    assert options == {"options": OPTIONS, "progress": progress, "cancelled": cancelled}
+    assert options == {"options": OPTIONS, "progress": progress}
     assert found.gains == {NAMES[0]: 1.5, NAMES[1]: None, NAMES[2]: -2.5} and found.mass == 2.5
     assert found.std == {NAMES[0]: 0.1, NAMES[1]: None, NAMES[2]: 0.2}
     assert found.from_mass == {NAMES[0]: True, NAMES[1]: True, NAMES[2]: False}
@@ -194,12 +187,12 @@ def test_identify_passes_all_on_and_keeps_the_preview(monkeypatch, tmp_path):
     page.write_text("a page")
     output.mkdir()
     request = IdentifyRequest(DEMO, ("a", "b"), ("c",), OPTIONS, str(output), True, "typed", str(page))
-    assert identify(request, progress, cancelled) is outcome
+    assert identify(request, progress) is outcome
     ((robot, recordings), options) = calls[0]
     assert robot.active_names == NAMES and recordings == ("a", "b")
     assert options == {
         "options": OPTIONS, "validate": ("c",), "output": str(output), "overwrite": True, "command": "typed",
-        "progress": progress, "cancelled": cancelled,
+        "progress": progress,
     }  # fmt: skip
     assert (output / PREVIEW).read_text() == "a page" and reports == [((output,), {"figures": False})]
     identify(replace(request, preview=None))
@@ -219,14 +212,14 @@ def test_a_request_that_says_no_more_than_it_must_asks_for_nothing_more(asked, m
     identify(IdentifyRequest(DEMO, ("a",)))
     assert calls[0][1] == {
         "options": IdentifyOptions(), "validate": (), "output": None, "overwrite": False, "command": "",
-        "progress": None, "cancelled": None,
+        "progress": None,
     }  # fmt: skip
-    plain = {"link": None, "options": IdentifyOptions(), "progress": None, "cancelled": None}
+    plain = {"link": None, "options": IdentifyOptions(), "progress": None}
     payload(PayloadRequest(DEMO, ("e",), ("l",)))
     assert asked["identify_payloads"][1] == {**plain, "free": False}
     gains(GainsRequest(DEMO, ("e",), ("l",), 2.5))
     assert asked["identify_gains"][1] == {
-        "load": None, "options": IdentifyOptions(), "progress": None, "cancelled": None,
+        "load": None, "options": IdentifyOptions(), "progress": None,
     }  # fmt: skip
     monkeypatch.setattr("ros2_dynid.usecases.payload.is_model_file", lambda path: True)
     monkeypatch.setattr("ros2_dynid.usecases.payload.load_model", lambda path: SimpleNamespace(robot=DEMO.load()))
@@ -248,7 +241,7 @@ def test_a_tool_with_all_its_figures(monkeypatch):
     fitted = spied(monkeypatch, "ros2_dynid.usecases.tool.identify_tool", found)
     seen = []
     request = ToolRequest(DEMO, "run", "/wrench", "elbow", OPTIONS, free=True)
-    told = tool(request, lambda stage, fraction: seen.append((stage, fraction)), cancelled)
+    told = tool(request, lambda stage, fraction: seen.append((stage, fraction)))
     assert read == [(("run", robot, OPTIONS.reading), {})]
     assert wrenches == [(("run", "/wrench", 17, OPTIONS.reading), {})]
     ((given, stand_in, preparation), _) = prepared[0]
@@ -280,7 +273,7 @@ def test_a_search_gets_every_wish(monkeypatch, method):
         start=(0.1, 0.2, 0.3), rate=50.0,
     )  # fmt: skip
     robot = load_robot("demo3")
-    assert _searched(request, robot, "shapes", 0.25, progress) == (
+    assert search_plan(request, robot, "shapes", 0.25, progress) == (
         "other" if method is PlanMethod.VALIDATION else "plan"
     )
     ((given, wish), _) = (other if method is PlanMethod.VALIDATION else mine)[0]
@@ -324,7 +317,7 @@ def test_a_fleet_is_asked_for_and_told_in_full(monkeypatch):
     work = SimpleNamespace(recordings=5, mapped=6, reduced=7)
     found = SimpleNamespace(fleet=summary, work=work, page=Path("p.html"), result=Path("f.json"))
     calls = spied(monkeypatch, "ros2_dynid.usecases.fleet.run_fleet", found)
-    told = fleet(FleetRequest("fleet.yaml", "out", "tcp://x:1", 3, "typed"), progress, cancelled, print)
+    told = fleet(FleetRequest("fleet.yaml", "out", "tcp://x:1", 3, "typed"), progress, print)
     assert calls == [
         (
             (Path("fleet.yaml"), Path("out")),
@@ -333,7 +326,6 @@ def test_a_fleet_is_asked_for_and_told_in_full(monkeypatch):
                 "count": 3,
                 "command": "typed",
                 "progress": progress,
-                "cancelled": cancelled,
                 "say": print,
             },
         )
@@ -412,16 +404,16 @@ def test_a_plan_with_all_its_figures(monkeypatch, tmp_path):
     predicted = spied(monkeypatch, "ros2_dynid.usecases.plan.predicted_std", ([0.1, np.inf], [np.nan, 20.0]))
     drawn = spied(monkeypatch, "ros2_dynid.usecases.plan.save_figures", [Path("p.png"), Path("q.png")])
     request = PlanRequest(DEMO, "x.yaml", noise=0.7)
-    told = _worth(request, robot, found)
+    told = describe_plan(request, robot, found)
     assert predicted == [((robot, found, 0.7), {})] and not drawn and told.pictures == ()
     assert (told.cond, told.S, told.cond_normalised, told.n_base, told.rows) == (12.0, 3.0, 4.0, 2, 77)
     assert (told.search_seconds, told.clearance, told.noise, told.use) == (1.5, 0.25, 0.7, {"velocity": 0.5})
     assert told.parameters == (PredictedRow("a", 0.1, None), PredictedRow("b", None, 20.0))
     assert told.notes == ("robot", "found") and told.start == (0.1, 0.0, 0.0) and told.duration == move.duration
     assert (told.robot, told.method, told.file, told.joints) == ("demo3", PlanMethod.FOURIER, "x.yaml", NAMES)
-    told = _worth(replace(request, figures=str(tmp_path / "f")), robot, found)
+    told = describe_plan(replace(request, figures=str(tmp_path / "f")), robot, found)
     assert drawn == [((str(tmp_path / "f"), robot, found, 0.7), {})] and told.pictures == ("p.png", "q.png")
-    assert plan_outcome(request, robot, move).rows == 3 * len(move.t)
+    assert describe_trajectory(request, robot, move).rows == 3 * len(move.t)
 
 
 @pytest.mark.parametrize(
@@ -608,16 +600,16 @@ def test_close_links_are_measured_where_the_library_is_there(monkeypatch):
     measured = spied(monkeypatch, "ros2_dynid.usecases.plan.exact_clearance", (0.03, "a", "b"))
     shapes = SimpleNamespace(solids=("s",), close=("c",), notes=("shape",))
     monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: True)
-    assert _exact_clearance(robot, shapes, move) == 0.03
+    assert true_clearance(robot, shapes, move) == 0.03
     ((given, solids, q), options) = measured[0]
     assert given is robot and solids == ("s",) and options == {"only": ("c",)}
     assert abs(len(q) - 20.0 * move.duration) <= 2, "20 poses a second"
     long = Trajectory(NAMES, through_points(np.array([0.0, 3600.0]), np.eye(3)[:2], np.zeros((2, 3))))
-    _exact_clearance(robot, shapes, long)
+    true_clearance(robot, shapes, long)
     assert 400 <= len(measured[1][0][2]) <= 402, "of a long motion no more poses"
-    assert _exact_clearance(robot, SimpleNamespace(solids=(), close=()), move) is None
+    assert true_clearance(robot, SimpleNamespace(solids=(), close=()), move) is None
     monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: False)
-    assert _exact_clearance(robot, shapes, move) is None and len(measured) == 2
+    assert true_clearance(robot, shapes, move) is None and len(measured) == 2
 
 
 @pytest.mark.parametrize("around", [None, SimpleNamespace(notes=("shape",))])
@@ -628,7 +620,7 @@ def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
     spied(monkeypatch, "ros2_dynid.usecases.plan.gripper_notes", ("gripper",))
     measured = spied(monkeypatch, "ros2_dynid.usecases.plan.clearance", (0.2, "x"))
     request = PlanRequest(DEMO, "x", PlanMethod.RAMPS, margin=0.1, start=(0.0, 0.0, 0.0), seed=4)
-    trajectory, outcome = _slow(request, robot, around)
+    trajectory, outcome = plan_slow_motion(request, robot, around)
     assert trajectory is move and swept[0][0] == (robot,)
     assert swept[0][1] == {"margin": 0.1, "caps": request.caps, "start": request.start, "shapes": around, "seed": 4}
     told = [note for note in outcome.notes if note in ("robot", "gripper", "shape")]
@@ -640,7 +632,7 @@ def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
     assert len(measured) == (around is not None), "looked at every centisecond"
     spied(monkeypatch, "ros2_dynid.usecases.plan.check_trajectory", ["too fast"])
     with pytest.raises(InputError, match="too fast; choose another start pose"):
-        _slow(request, robot, around)
+        plan_slow_motion(request, robot, around)
 
 
 # --- the command line without options asks for what a request has by itself
@@ -699,19 +691,19 @@ def test_the_closest_pair_of_a_motion_is_named(monkeypatch):
     found = SimpleNamespace(motion=motion, appearance=SimpleNamespace(shapes=shapes, name="arm"), notes=("n",))
     monkeypatch.setattr("ros2_dynid.usecases.preview.moment_of_least", lambda motion: (0.2, 1.5))
     monkeypatch.setattr("ros2_dynid.usecases.preview.names_of", lambda shapes, a, b: (f"l{a}", f"l{b}"))
-    told = preview_outcome(found, PreviewRequest("t", DEMO, save="s.html", screenshot="p.png"))
+    told = describe_preview(found, PreviewRequest("t", DEMO, save="s.html", screenshot="p.png"))
     assert (told.pair, told.clearance, told.at) == (("l1", "l4"), 0.2, 1.5) and told.use == {"velocity": 0.7}
     assert (told.robot, told.kind, told.duration, told.notes) == ("arm", "fourier", 3.0, ("n",))
     assert (told.file, told.picture) == ("s.html", "p.png")
     found.appearance.shapes = None
-    assert preview_outcome(found, PreviewRequest("t", DEMO)).pair is None
+    assert describe_preview(found, PreviewRequest("t", DEMO)).pair is None
 
 
 def test_what_a_plan_writes_and_how_long_it_took(monkeypatch, tmp_path):
     robot = load_robot("demo3")
     move = Trajectory(NAMES, approach(robot, [0, 0, 0], [0.5, 0, 0]).curve)
     spied(monkeypatch, "ros2_dynid.usecases.plan.robot_and_shapes", (robot, None))
-    searched = spied(monkeypatch, "ros2_dynid.usecases.plan._searched", SimpleNamespace(trajectory=move))
+    searched = spied(monkeypatch, "ros2_dynid.usecases.plan.search_plan", SimpleNamespace(trajectory=move))
     request = PlanRequest(
         DEMO,
         str(tmp_path / "p.yaml"),
@@ -721,9 +713,9 @@ def test_what_a_plan_writes_and_how_long_it_took(monkeypatch, tmp_path):
         rehearsal=str(tmp_path / "r.yaml"),
         rehearsal_speed=0.5,
     )
-    spied(monkeypatch, "ros2_dynid.usecases.plan._worth", plan_outcome(request, robot, move))
+    spied(monkeypatch, "ros2_dynid.usecases.plan.describe_plan", describe_trajectory(request, robot, move))
     written = spied(monkeypatch, "ros2_dynid.usecases.plan.save_trajectory", None)
-    measured = spied(monkeypatch, "ros2_dynid.usecases.plan._exact_clearance", 0.042)
+    measured = spied(monkeypatch, "ros2_dynid.usecases.plan.true_clearance", 0.042)
     found = plan(request)
     assert found.exact_clearance == 0.042 and measured == [((robot, None, move), {})]
     files = [(str(args[0]), args[2]) for args, _ in written]

@@ -216,13 +216,13 @@ class Decoder:
         self.failed = 0
         self.reason = ""
         self._layouts: dict[int, list[MessageLayout]] = {}
-        self._by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
+        self.by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
         self._single: Callable[[bytes], Message] | None = None
 
     def decode(self, block: MessageBlock) -> Iterator[Decoded]:
         """Yield the messages of a block of this channel; `rows` gives their order."""
         block, rows = self._unpacked(block)
-        if not self._by_layout:
+        if not self.by_layout:
             yield from self._one_by_one(block, rows)
             return
         for length in distinct(block.length[rows]):
@@ -303,7 +303,7 @@ class Decoder:
             assert self._single is not None
             try:
                 message = self._single(block.payload(int(row)))
-                header, names, arrays = _READERS[self.channel.type](message)
+                header, names, arrays = READERS[self.channel.type](message)
             except Exception as error:  # the library raises what its reading meets; any of it means a bad message
                 self._fail(f"{type(error).__name__}: {error}")
                 continue
@@ -414,7 +414,7 @@ def _controller_state(message: Message) -> Signals:
     return _stamp(message), tuple(message.joint_names), arrays
 
 
-_READERS: dict[str, Callable[[Message], Signals]] = {
+READERS: dict[str, Callable[[Message], Signals]] = {
     JOINT_STATE: _joint_state,
     DYNAMIC_STATE: _dynamic_state,
     CONTROLLER_STATE: _controller_state,

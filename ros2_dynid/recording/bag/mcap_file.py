@@ -235,7 +235,7 @@ class McapFile:
         self._schemas: dict[int, tuple[str, str, str]] = {}
         self._by_id: dict[int, Channel] = {}
         self._chunk_channels: dict[int, frozenset[int]] = {}
-        self._chunks: list[int] = []
+        self.chunks: list[int] = []
         with self._open() as stream:
             if ForwardStream(stream, None).read(len(MAGIC)) != MAGIC:
                 empty = self.size == 0
@@ -305,7 +305,7 @@ class McapFile:
         if scanned.end != len(data) or counts is None or not self._by_id:
             self._chunk_channels = {}
             return None
-        self._chunks = sorted(self._chunk_channels)
+        self.chunks = sorted(self._chunk_channels)
         return counts
 
     def _learn(self, opcode: int, fields: Fields) -> None:
@@ -362,10 +362,10 @@ class McapFile:
 
     def _resume(self, window: ForwardStream, good: int) -> bool:
         """Warn about the data lost after `good`; continue at the next indexed chunk, if any."""
-        following = bisect.bisect_right(self._chunks, good)
-        if following < len(self._chunks) and self._chunks[following] < self.size:
-            self._warn(f"{self._chunks[following] - good} bytes at {good} are damaged and were left out")
-            window.seek(self._chunks[following])
+        following = bisect.bisect_right(self.chunks, good)
+        if following < len(self.chunks) and self.chunks[following] < self.size:
+            self._warn(f"{self.chunks[following] - good} bytes at {good} are damaged and were left out")
+            window.seek(self.chunks[following])
             return True
         if self.packed:
             self._warn(f"the file is cut or damaged: nothing could be read after {good / 1e6:.3g} MB (unpacked)")

@@ -217,7 +217,7 @@ class Merger:
             stamp, first = np.unique(piece.stamp[order], return_index=True)
             if len(stamp) - 1 > piece.track.steps[0]:
                 piece.track.steps = len(stamp) - 1, float(np.median(np.diff(stamp)))
-            outside = _uncovered(base.stamp, stamp, piece.track.steps[1])
+            outside = find_uncovered(base.stamp, stamp, piece.track.steps[1])
             for name, joint in signals:
                 values = piece.arrays[name][order[first], piece.track.names.index(joint)]
                 target = arrays.setdefault(name, np.full((len(base.stamp), len(names)), np.nan))
@@ -288,7 +288,7 @@ def _sources(names: tuple[str, ...], base: Piece, others: list[Piece]) -> list[t
     return sources
 
 
-def _uncovered(at: Ints, stamp: Ints, period: float) -> NDArray[np.bool_]:
+def find_uncovered(at: Ints, stamp: Ints, period: float) -> NDArray[np.bool_]:
     """Return which times `at` lie beyond the ends of sorted stamps, usually a period [ns] apart, or in a gap."""
     outside: NDArray[np.bool_] = (at < stamp[0]) | (at > stamp[-1])
     steps = np.diff(stamp)

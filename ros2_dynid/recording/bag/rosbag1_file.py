@@ -28,7 +28,7 @@ MAGIC = b"#ROSBAG V2.0\n"
 MESSAGE, CHUNK, CONNECTION = 2, 5, 7
 _MAX_HEADER = 1 << 20
 _COMPRESSIONS = {"none": "", "bz2": "bz2", "lz4": "lz4"}
-_BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 4 << 20
 
 
 class Rosbag1File:
@@ -72,7 +72,7 @@ class Rosbag1File:
                     elif opcode in (CONNECTION, MESSAGE) and length <= MAX_CHUNK:
                         loose += self._record(opcode, header, stream.read(length), channel_ids)
                         loose_bytes += length
-                        if loose and loose_bytes > _BLOCK_BYTES:
+                        if loose and loose_bytes > BLOCK_BYTES:
                             yield _join_messages(loose)
                             loose, loose_bytes = [], 0
                     else:

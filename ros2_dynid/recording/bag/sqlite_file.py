@@ -21,7 +21,7 @@ MAX_MESSAGE = 16 << 20
 _ERRORS = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What sqlite3 raises for damaged files; the last one for a message of its own that quotes them."""
 _ROWS = 4096
-_BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 4 << 20
 _MAX_RATIO = 300  # unpacked over packed size of a .db3.zstd file that is still believed
 
 
@@ -73,14 +73,14 @@ class SqliteFile:
     def _batches(
         self, connection: sqlite3.Connection, query: str, channel_ids: Collection[int]
     ) -> Iterator[list[tuple[int, int, bytes]]]:
-        """Yield rows up to the first damage: at most _ROWS at a time, and not much more than _BLOCK_BYTES of them."""
+        """Yield rows up to the first damage: at most _ROWS at a time, and not much more than BLOCK_BYTES of them."""
         rows: list[tuple[int, int, bytes]] = []
         size = 0
         try:
             for row in connection.execute(query, sorted(channel_ids)):
                 rows.append(row)
                 size += len(row[2]) if isinstance(row[2], bytes) else 0
-                if len(rows) >= _ROWS or size >= _BLOCK_BYTES:
+                if len(rows) >= _ROWS or size >= BLOCK_BYTES:
                     yield rows
                     rows, size = [], 0
         except _ERRORS as error:

@@ -15,9 +15,9 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples_of, shortened
 from ros2_dynid.recording.table.column_map import assign_columns
 
-_MAX_LINE = 4 << 20
-_READ_BYTES = 8 << 20
-_MAX_COLUMNS = 20_000
+MAX_LINE = 4 << 20
+READ_BYTES = 8 << 20
+MAX_COLUMNS = 20_000
 
 
 def iter_csv(
@@ -28,9 +28,9 @@ def iter_csv(
     timeless: without a column of time the times are 0.
     """
     source = str(path)
-    blocks = _lines(path)
+    blocks = read_lines(path)
     first_lines = next(blocks, [])
-    header, delimiter, skipped = _header(first_lines, source)
+    header, delimiter, skipped = read_header(first_lines, source)
     time, signals = assign_columns(header, joint_names, columns, source)
     if time is None and not timeless:
         hint = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
@@ -51,7 +51,7 @@ def iter_csv(
             lines = lines[:-1]
         if decimal_comma:
             lines = [line.replace(",", ".") for line in lines]
-        values = _numbers(lines, delimiter, use, header, number, source)
+        values = read_numbers(lines, delimiter, use, header, number, source)
         if time is None:
             values[:, 0] = 0.0
         yield _of_columns(values, places, names, source)
@@ -70,19 +70,19 @@ def _of_columns(values: Array, places: list[tuple[str, str]], names: tuple[str, 
     return samples_of(values[:, 0].copy(), names, arrays, source)
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def read_lines(path: Path) -> Iterator[list[str]]:
     """Yield the lines of a file, some megabytes at a time, so that its size does not matter."""
     rest = b""
     with path.open("rb") as stream:
         while True:
-            data = stream.read(_READ_BYTES)
+            data = stream.read(READ_BYTES)
             block, newline, tail = (rest + data).rpartition(b"\n")
             if not data:
                 block, tail = rest, b""
             elif not newline:
                 block, tail = b"", rest + data
-            if len(tail) > _MAX_LINE or any(len(line) > _MAX_LINE for line in block.splitlines()[:1]):
-                raise InputError(f"a line is longer than {_MAX_LINE} bytes", "give a CSV text file", str(path))
+            if len(tail) > MAX_LINE or any(len(line) > MAX_LINE for line in block.splitlines()[:1]):
+                raise InputError(f"a line is longer than {MAX_LINE} bytes", "give a CSV text file", str(path))
             if b"\0" in block:
                 raise InputError("this is not a text file", "save it as CSV in UTF-8", str(path))
             if block:
@@ -96,7 +96,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return line.split() if delimiter == " " else line.rstrip("\r\n").split(delimiter)
 
 
-def _header(lines: list[str], source: str) -> tuple[list[str], str, int]:
+def read_header(lines: list[str], source: str) -> tuple[list[str], str, int]:
     """Return the column names, the delimiter and the number of lines before the first row of numbers."""
     comment: list[str] = []
     for number, line in enumerate(lines[:1000], start=1):
@@ -109,8 +109,8 @@ def _header(lines: list[str], source: str) -> tuple[list[str], str, int]:
         bare = text.lstrip("#").strip() if text.startswith("#") else text
         names = bare.split() if delimiter == " " else next(csv.reader([bare], delimiter=delimiter), [])
         names = [name.strip() for name in names]
-        if len(names) > _MAX_COLUMNS:
-            raise InputError(f"the header names {len(names)} columns", f"give at most {_MAX_COLUMNS}", source)
+        if len(names) > MAX_COLUMNS:
+            raise InputError(f"the header names {len(names)} columns", f"give at most {MAX_COLUMNS}", source)
         if text.startswith("#"):
             comment = names
         elif not all(map(_is_number, names)):
@@ -131,7 +131,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _numbers(lines: list[str], delimiter: str, use: list[int], header: list[str], before: int, source: str) -> Array:
+def read_numbers(
+    lines: list[str], delimiter: str, use: list[int], header: list[str], before: int, source: str
+) -> Array:
     """Return the columns `use` of some lines as numbers, shape (lines, columns); empty cells are NaN."""
     lines = [line for line in lines if line.strip()] if any(not line.strip() for line in lines) else lines
     if not lines:
