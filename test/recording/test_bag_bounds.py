@@ -16,7 +16,7 @@ from bagmaker import EPOCH, plain_messages, write_bag
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
 from ros2_dynid.recording.bag import mcap_file as mcap
-from ros2_dynid.recording.bag import writer
+from ros2_dynid.recording.bag import writer as bag_writer
 from ros2_dynid.recording.bag.decode import CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, READERS, Decoded, Decoder
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.mcap_file import McapFile
@@ -360,8 +360,8 @@ def test_a_summary_of_very_many_records(tmp_path):
     data = file.read_bytes()
     footer = len(data) - 9 - 20 - 8
     (start,) = struct.unpack_from("<Q", data, footer + 9)
-    filler = writer.record(0x80, b"") * 50_001
-    tail = writer.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
+    filler = bag_writer.record(0x80, b"") * 50_001
+    tail = bag_writer.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
     file.write_bytes(data[:start] + filler + data[start:footer] + tail)
     read = McapFile(file)
     assert len(read.chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
@@ -370,9 +370,9 @@ def test_a_summary_of_very_many_records(tmp_path):
 
 def test_the_first_description_of_an_id_counts(tmp_path):
     """A file that is damaged may give an id twice; messages were read by the first."""
-    head = writer.schema(1, JOINT_STATE, "one") + writer.schema(1, "other/msg/Type", "two")
-    head += writer.channel(1, 1, "/j", {}) + writer.channel(1, 1, "/k", {})
-    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + head + writer.message(1, 0, 5, 5, b"data"))
+    head = bag_writer.schema(1, JOINT_STATE, "one") + bag_writer.schema(1, "other/msg/Type", "two")
+    head += bag_writer.channel(1, 1, "/j", {}) + bag_writer.channel(1, 1, "/k", {})
+    (tmp_path / "a.mcap").write_bytes(bag_writer.beginning("t") + head + bag_writer.message(1, 0, 5, 5, b"data"))
     (found,) = McapFile(tmp_path / "a.mcap").channels
     assert (found.topic, found.type, found.definition, found.count) == ("/j", JOINT_STATE, "one", 1)
 
@@ -381,10 +381,10 @@ def test_the_first_description_of_an_id_counts(tmp_path):
 def test_a_description_in_a_chunk_may_have_four_megabytes(tmp_path, more, known):
     name = "sensor_msgs/msg/JointState"
     size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
-    records = writer.schema(1, name, "#" * size) + writer.channel(1, 1, "/j", {})
-    records += writer.message(1, 0, 5, 5, b"data")
-    body = struct.pack("<QQQI", 5, 5, len(records), 0) + writer.text("") + struct.pack("<Q", len(records))
-    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + writer.record(mcap.CHUNK, body + records))
+    records = bag_writer.schema(1, name, "#" * size) + bag_writer.channel(1, 1, "/j", {})
+    records += bag_writer.message(1, 0, 5, 5, b"data")
+    body = struct.pack("<QQQI", 5, 5, len(records), 0) + bag_writer.text("") + struct.pack("<Q", len(records))
+    (tmp_path / "a.mcap").write_bytes(bag_writer.beginning("t") + bag_writer.record(mcap.CHUNK, body + records))
     (found,) = McapFile(tmp_path / "a.mcap").channels
     assert (found.type, found.count) == (name if known else "", 1)
 
@@ -394,10 +394,10 @@ def test_a_description_may_have_four_megabytes(tmp_path, more, known):
     """No summary: the file is walked through, and a record that is too long is not read."""
     name = "sensor_msgs/msg/JointState"
     size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
-    schema = writer.schema(1, name, "#" * size)
+    schema = bag_writer.schema(1, name, "#" * size)
     assert len(schema) == 9 + (4 << 20) + more
-    rest = writer.channel(1, 1, "/j", {}) + writer.message(1, 0, 5, 5, b"data")
-    (tmp_path / "a.mcap").write_bytes(writer.beginning("t") + schema + rest)
+    rest = bag_writer.channel(1, 1, "/j", {}) + bag_writer.message(1, 0, 5, 5, b"data")
+    (tmp_path / "a.mcap").write_bytes(bag_writer.beginning("t") + schema + rest)
     found = McapFile(tmp_path / "a.mcap")
     assert [c.type for c in found.channels] == ([name] if known else [])
     assert bool(found.warnings)

@@ -22,7 +22,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from bagmaker import EPOCH, ROS2, joint_state
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag import writer
+from ros2_dynid.recording.bag import writer as bag_writer
 from ros2_dynid.recording.bag.definitions import describe
 from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 from ros2_dynid.recording.read import load_samples
@@ -48,13 +48,13 @@ def test_a_joint_state_is_what_the_library_writes(velocity):
     for stamp in (0, EPOCH, 2**31 * 10**9 - 1):
         q, dq, tau = rng.normal(size=(3, 3))
         arrays = [q, dq if velocity else None, tau]
-        ours = writer.joint_state(NAMES, stamp, arrays, frame_id="base")
+        ours = bag_writer.joint_state(NAMES, stamp, arrays, frame_id="base")
         theirs = ROS2.serialize_cdr(
             joint_state(stamp, NAMES, q, dq if velocity else (), tau, frame="base"), "sensor_msgs/msg/JointState"
         )
         assert ours == bytes(theirs)
-        (many,) = writer.joint_states(NAMES, np.array([stamp]), [a if a is None else a[None] for a in arrays])
-        assert many.tobytes() == writer.joint_state(NAMES, stamp, arrays)
+        (many,) = bag_writer.joint_states(NAMES, np.array([stamp]), [a if a is None else a[None] for a in arrays])
+        assert many.tobytes() == bag_writer.joint_state(NAMES, stamp, arrays)
 
 
 def test_the_description_of_joint_state_is_ros2s_own():
@@ -77,7 +77,7 @@ def test_written_bags_open_with_the_library(tmp_path, compression):
         writer.write_joint_states(channel, NAMES, stamps, arrays)
         description = writer.add_topic("/robot_description", "std_msgs/msg/String", latched=True)
         writer.write(description, bytes(STORE.serialize_cdr(text, "std_msgs/msg/String")), EPOCH + 5 * 10**9)
-        one = writer.joint_state(NAMES, EPOCH + 6 * 10**9, [a[0] for a in arrays])
+        one = bag_writer.joint_state(NAMES, EPOCH + 6 * 10**9, [a[0] for a in arrays])
         writer.write(channel, one, EPOCH + 6 * 10**9)
     found = messages_of(tmp_path / "bag")
     assert len(found) == count + 2
@@ -126,7 +126,7 @@ def test_messages_reach_the_file_within_a_second_without_close(tmp_path):
     channel = writer.add_topic("/joint_states")
     stamp = EPOCH
     for _ in range(3):
-        writer.write(channel, writer.joint_state(NAMES, stamp, [np.zeros(3)] * 3), stamp)
+        writer.write(channel, bag_writer.joint_state(NAMES, stamp, [np.zeros(3)] * 3), stamp)
         stamp += 10**9
     time.sleep(0.6)
     writer.poll()
@@ -228,7 +228,7 @@ def test_a_disk_without_room_still_gets_a_complete_bag(tmp_path):
 
 def test_times_that_a_stamp_cannot_hold_are_refused():
     with pytest.raises(InputError, match="1901 to 2038"):
-        writer.joint_states(("a",), np.array([2**62]), [np.zeros((1, 1)), None, None])
+        bag_writer.joint_states(("a",), np.array([2**62]), [np.zeros((1, 1)), None, None])
 
 
 def test_a_bag_is_on_the_disk_before_it_is_called_complete(tmp_path, monkeypatch):
