@@ -57,7 +57,7 @@ def killed_writer(folder: Path, kind: str, rng: random.Random) -> None:
         process.stdout.readline()
     time.sleep(rng.uniform(0.0, 0.003))
     process.kill()
-    process.wait()
+    process.wait(30.0)
 
 
 def test_a_new_folder_is_whole_or_not_there(tmp_path):
@@ -158,7 +158,7 @@ def test_the_mask_of_other_threads_files_is_left_alone(tmp_path):
     finally:
         stop.set()
         for writer in writers:
-            writer.join()
+            writer.join(30.0)
         os.umask(before)
     assert modes == {0o600}
     assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o600

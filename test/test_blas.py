@@ -63,7 +63,7 @@ def test_the_last_of_overlapping_calls_restores(threads):
     started.wait(10.0)
     small_matrices(lambda: None)()
     go_on.set()
-    other.join()
+    other.join(30.0)
     assert seen == [{1}] and threads() == outside
 
 

@@ -267,7 +267,7 @@ def describe_plan(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcom
         clearance=found.clearance_m,
         noise=request.noise,
         parameters=tuple(
-            PredictedRow(name, _finite(s), _finite(p))
+            PredictedRow(name, finite_or_none(s), finite_or_none(p))
             for name, s, p in zip(found.base.names, std, percent, strict=True)
         ),
         pictures=tuple(map(str, pictures)),
@@ -328,5 +328,6 @@ def true_clearance(robot: Robot, shapes: Shapes | None, trajectory: Trajectory) 
     return exact_clearance(robot, shapes.solids, trajectory.sample(rate).q, only=shapes.close)[0]
 
 
-def _finite(x: float) -> float | None:
+def finite_or_none(x: float) -> float | None:
+    """Return x, or None for what JSON cannot say."""
     return float(x) if math.isfinite(x) else None

@@ -274,7 +274,7 @@ def test_processes_may_build_at_once(cache):
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         for _ in range(3)
     ]
-    ended = [process.communicate() for process in running]
+    ended = [process.communicate(timeout=120.0) for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], ended
     assert len({out for out, _ in ended}) == 1
     assert len(list(cache.glob("*.so"))) == 1

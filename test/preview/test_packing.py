@@ -336,7 +336,7 @@ def test_a_page_is_served_under_its_secret_address_alone(monkeypatch):
         asking = threading.Thread(target=ask, args=(server, addresses[-1]))
         asking.start()
         true(server, 0.01)
-        asking.join()
+        asking.join(30.0)
         assert poll == 0.1
         raise KeyboardInterrupt
 

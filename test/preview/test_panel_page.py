@@ -75,7 +75,7 @@ class Played:
 
     def close(self):
         self._running = False
-        self._thread.join()
+        self._thread.join(30.0)
         self.server.close()
 
 

@@ -162,7 +162,7 @@ def test_kill_9_leaves_everything_up_to_the_last_second(tmp_path, seed):
     process.send_signal(signal.SIGKILL)
     killed = time.time_ns()
     written = int(process.stdout.read().split()[-1])
-    process.wait()
+    process.wait(30.0)
     samples = load_samples(tmp_path / "bag")
     assert np.array_equal(samples.q[:, 0], np.arange(len(samples)))
     assert killed - (samples.start_ns + samples.t[-1] * 1e9) < 1e9

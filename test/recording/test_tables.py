@@ -165,7 +165,7 @@ def test_bad_npz_files(tmp_path):
 
 
 def test_an_archive_that_unpacks_into_far_more_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.table.npz_file._ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("ros2_dynid.recording.table.npz_file.ALWAYS_ALLOWED", 1 << 20)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (2**21,)})
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as out:

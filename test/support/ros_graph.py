@@ -105,7 +105,7 @@ class Graph:
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(10.0)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.sim.mjcf import body_tree
 from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
 from ros2_dynid.usecases.mjcf import add_shapes, link_names, mjcf_files, stl_bytes
-from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _finite, plan, true_clearance
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, finite_or_none, plan, true_clearance
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.robot_source import RobotSource
 from ros2_dynid.usecases.tool import find_sensor_link
@@ -186,7 +186,7 @@ def test_limits_of_a_request_hold_beside_the_robots():
     caps = request.caps
     assert (caps.position, caps.velocity, caps.acceleration, caps.effort) == (1.0, 0.2, 0.3, 0.4)
     assert PlanRequest(RobotSource("demo3"), "x").caps.velocity == np.inf
-    assert _finite(2.0) == 2.0 and _finite(np.inf) is None and _finite(np.nan) is None
+    assert finite_or_none(2.0) == 2.0 and finite_or_none(np.inf) is None and finite_or_none(np.nan) is None
     assert true_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
 
 

@@ -15,7 +15,7 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import FIELDS, Samples, samples_of, shortened
 
-_LARGEST_RATIO, _ALWAYS_ALLOWED = 100, 256 << 20
+LARGEST_RATIO, ALWAYS_ALLOWED = 100, 256 << 20
 """Arrays larger than this many times their file, and than this many bytes, are refused."""
 
 
@@ -72,7 +72,7 @@ def _check_size(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         size = sum(info.file_size for info in infos)
-    if size > max(_LARGEST_RATIO * path.stat().st_size, _ALWAYS_ALLOWED):
+    if size > max(LARGEST_RATIO * path.stat().st_size, ALWAYS_ALLOWED):
         what = f"its arrays claim {size / 1e9:.3g} GB, the file has {path.stat().st_size / 1e6:.3g} MB"
         raise InputError(what, "save the arrays with numpy.savez", str(path))
 

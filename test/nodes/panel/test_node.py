@@ -236,7 +236,8 @@ def test_a_page_shows_what_the_nodes_tell(panel):
     told = "arm: 4 base parameters, torque error 3.1 % on its own data"
     until(made, page, "the model", model=told, drift=True, recorded="/bags/ one")
     running[0] = False
-    thread.join()
+    thread.join(10.0)
+    assert not thread.is_alive(), "the stream has not ended within 10 s"
     until(made, page, "silence", q=None, effort=None, predicted=None, external=None)
 
 

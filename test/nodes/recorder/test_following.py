@@ -85,7 +85,7 @@ def test_what_an_announcer_that_pauses_announced_is_recorded_whole(tmp_path):
             client.wait(lambda: client.recording != first, 10.0, "its end")
         finally:
             announcer.kill()
-            announcer.wait()
+            announcer.wait(10.0)
             robot.close()
         counts = [read_samples(path).q[:, 0] for path in (first, client.recording)]
         assert np.array_equal(np.unique(np.concatenate(counts)), np.arange(counts[0][0], counts[1][-1] + 1))
