@@ -11,7 +11,7 @@ from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
+from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse_certain
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.estimator_advice import EstimatorAdvice, advise_estimator
 from ros2_dynid.identification.validation.sensor_side import SensorSide, compare_sensor_sides
@@ -44,7 +44,7 @@ def estimate_parameters(problem: Problem, options: IdentifyOptions, report: Prog
 def check_recordings(problem: Problem, data: Estimate, friction: str) -> tuple[Finding, ...]:
     """Refuse what is certainly wrong with the recordings; return what is likely. friction: the law asked for."""
     sources = [prepared.source for prepared in problem.prepared]
-    findings = diagnose(problem, friction=friction).findings
-    refuse(findings, sources[0])
+    findings = diagnose(problem, friction).findings
+    refuse_certain(findings, sources[0])
     refuse_contradictions(problem.information, data.value, sources)
     return findings

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose
-from ros2_dynid.identification.validation.effort_scale import EffortEvidence
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.checks import (
     GREEN,
@@ -58,41 +56,37 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
     preparation = preparation or PreparationOptions()
     if samples.tau is not None:
         samples = replace(samples, tau=samples.tau * preparation.gains_of(robot))
-    found = check_samples(samples, robot)
-    if any(problem.level == RED for problem in found.problems if problem.kind != "position_unit"):
-        return found  # identification would not come so far
-    options = IdentifyOptions(preparation=replace(preparation, gains={}), friction=PLAIN)  # as the diagnosis looks
+    result = check_samples(samples, robot)
+    if any(problem.level == RED for problem in result.problems if problem.kind != "position_unit"):
+        return result  # identification would not come so far
+    options = IdentifyOptions(preparation=replace(preparation, gains={}), friction=PLAIN)  # other laws if need be
     try:
         problem = build_problem(robot, [ordered(samples)], options, lambda *_: None)
     except InputError as error:
-        return with_problems(found, [RecordingProblem("unusable", RED, error.what, error.hint)])
-    diagnosis = diagnose(problem, friction=options.friction)
-    known = {p.joint for p in found.problems if p.kind == "position_unit"}
-    more = [p for finding in diagnosis.findings for p in _problems(finding, robot) if p.joint not in known]
-    return with_problems(_with_evidence(found, diagnosis.evidence), more)
-
-
-def _problems(finding: Finding, robot: Robot) -> list[RecordingProblem]:
-    """Return a finding as problems: one for the recording, or one that names its joints."""
-    level = RED if finding.certain else YELLOW
-    joint = finding.joints[0] if len(finding.joints) == 1 else None
-    return [RecordingProblem(finding.kind, level, finding.what, finding.hint, joint)]
-
-
-def _with_evidence(found: RecordingCheck, evidence: Sequence[EffortEvidence]) -> RecordingCheck:
-    rows = [
+        return with_problems(result, [RecordingProblem("unusable", RED, error.what, error.hint)])
+    diagnosis = diagnose(problem, options.friction)
+    named = {p.joint for p in result.problems if p.kind == "position_unit"}
+    more = [p for p in map(_as_problem, diagnosis.findings) if p.joint not in named]
+    rows = tuple(
         replace(
             row,
-            gravity_scale=_known(seen.gravity_scale),
-            gravity_correlation=_known(seen.gravity_r),
-            friction_correlation=_known(seen.friction_r),
+            gravity_scale=_or_none(evidence.gravity_scale),
+            gravity_correlation=_or_none(evidence.gravity_r),
+            friction_correlation=_or_none(evidence.friction_r),
         )
-        for row, seen in zip(found.joints, evidence, strict=True)
-    ]
-    return replace(found, joints=tuple(rows))
+        for row, evidence in zip(result.joints, diagnosis.evidence, strict=True)
+    )
+    return with_problems(replace(result, joints=rows), more)
 
 
-def _known(x: float) -> float | None:
+def _as_problem(finding: Finding) -> RecordingProblem:
+    """Return a finding as a problem of the recording, or of its joint if it is about one."""
+    level = RED if finding.certain else YELLOW
+    joint = finding.joints[0] if len(finding.joints) == 1 else None
+    return RecordingProblem(finding.kind, level, finding.what, finding.hint, joint)
+
+
+def _or_none(x: float) -> float | None:
     return None if np.isnan(x) else float(x)
 
 

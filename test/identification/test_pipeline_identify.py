@@ -17,8 +17,8 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import load_model, load_torque_data
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
-from ros2_dynid.identification.validation.effort_scale import factors
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_certain
+from ros2_dynid.identification.validation.effort_scale import joint_factors
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import cut
 
@@ -113,7 +113,7 @@ def test_a_short_stretch_of_good_data_is_not_accused(begin, seconds):
     """Here the other joints do not tell about this one, or there are hardly more rows than parameters."""
     robot, samples = tx40()
     problem = build_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
-    assert not any(factor.wrong for factor in factors(problem.information))
+    assert not any(factor.is_wrong() for factor in joint_factors(problem.information))
     assert diagnose(problem).findings == ()
 
 
@@ -123,7 +123,7 @@ def test_a_short_stretch_of_reversed_effort_is_accused():
     short = replace(short, tau=short.tau * np.array([1.0, 1, -1, 1, 1, 1]))
     problem = build_problem(robot, [short], IdentifyOptions(), lambda *_: None)
     with pytest.raises(InputError, match=r"joint_3 has the wrong sign"):
-        refuse(diagnose(problem).findings, "tx40")
+        refuse_certain(diagnose(problem).findings, "tx40")
 
 
 def test_recordings_of_different_robots_are_told_apart():

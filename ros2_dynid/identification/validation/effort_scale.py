@@ -44,18 +44,74 @@ from ros2_dynid.identification.regression.least_squares import (
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
-STRONG = 0.8
-"""Partial correlation from which gravity speaks clearly."""
-CLEAR = 0.5
-WELL_KNOWN = 0.002
-"""Singular values below this fraction of the largest are left out of the fit."""
-OWN, MATERIAL = 0.3, 0.1
-"""Part of a cause that nothing else explains, and part of the effort that this must make up, to count as evidence.
+SAMPLES = 1500
+"""Samples that a joint's own evidence rests on: some twenty for each standard parameter of a six-axis arm."""
+REVERSAL = 0.05
+"""Share of the top speed over which Coulomb friction changes its sign, so that noise at standstill does not count."""
 
-Motion at one frequency makes gravity look like inertia: what is left of it then says nothing.
-"""
-UNIT_FACTOR = 30.0
-"""Masses are seldom wrong by more; N.mm, gear ratios and raw currents mostly are."""
+
+@dataclass(frozen=True)
+class EffortThresholds:
+    """When an effort has the wrong sign or unit.
+
+    A joint's own rows. samples_per_column: fewer for each column fitted (accelerations, friction, offset, gravity) say
+    nothing. own_share: least part of a column that no other column explains; motion at one frequency makes gravity look
+    like inertia, and what is left of it then says nothing. effort_share: least part of the effort that a cause makes
+    up, to count as evidence. weight_share: least gravity torque of a joint as a share of the heaviest joint's.
+    sign_correlation: with gravity, or share of friction beyond rigid-body torques, from which either speaks about the
+    sign. scale_correlation: with gravity, from which its scale counts. singular_value: share of the largest below which
+    a direction is left out of the fit of the inertia. same_sign: share of the samples at which that has one sign.
+
+    Joints against each other. prediction_noise: largest share of noise in what the other joints predict. chance: how
+    often chance may make such a deviation. negative_chance: the same for a factor below 0, which nothing but a wrong
+    sign explains. reversed_factor: least size of such a factor, which is near -1; smaller ones are what noise in a poor
+    motion leaves. agreement: factor up to which joints agree; less is friction, masses that are shared, noise.
+
+    All joints against the a priori masses. likely_mass_error: factor by which all masses together are seldom wrong,
+    while units are. certain_mass_error: factor by which masses are hardly ever wrong, but N.mm, gear ratios and raw
+    currents mostly are. same_scale: factor within which the scales of single joints are one, as far as masses tell.
+    sign_gain: factor from 1 within which a gain is a sign alone. blocks: of time that deviations are told by, however
+    many recordings there are; 120 tell a standard deviation to 6 %.
+    """
+
+    samples_per_column: int = 20
+    own_share: float = 0.3
+    effort_share: float = 0.1
+    weight_share: float = 0.02
+    sign_correlation: float = 0.5
+    scale_correlation: float = 0.8
+    singular_value: float = 0.002
+    same_sign: float = 0.95
+    prediction_noise: float = 0.1
+    chance: float = 1e-5
+    negative_chance: float = 1e-3
+    reversed_factor: float = 0.25
+    agreement: float = 2.0
+    likely_mass_error: float = 5.0
+    certain_mass_error: float = 30.0
+    same_scale: float = 3.0
+    sign_gain: float = 1.4
+    blocks: int = 120
+
+
+@dataclass(frozen=True)
+class ContradictionThresholds:
+    """When a recording is of another robot or load than the others.
+
+    error: its least relative torque error in the fit of all together; less may be friction that changed. over_alone:
+    that error over the one of a fit to this recording alone.
+    """
+
+    error: float = 0.1
+    over_alone: float = 3.0
+
+
+EFFORTS, CONTRADICTIONS = EffortThresholds(), ContradictionThresholds()
+
+
+def within(value: float, factor: float) -> bool:
+    """Return whether a scale, of either sign, is closer to 1 than a factor."""
+    return 1.0 / factor < abs(value) < factor
 
 
 @dataclass(frozen=True)
@@ -71,111 +127,23 @@ class EffortEvidence:
     friction_r: float = np.nan
     inertia: float = np.nan
 
-    @property
-    def reversed(self) -> bool:
+    def supports_sign(self, thresholds: EffortThresholds = EFFORTS) -> bool:
+        """Return whether friction or inertia, which need no a priori masses, say that the sign is right."""
+        return self.friction_r > thresholds.sign_correlation or self.inertia > 0
+
+    def is_reversed(self, thresholds: EffortThresholds = EFFORTS) -> bool:
         """Return whether friction or inertia contradicts the effort's sign and nothing supports it."""
-        contradicted = self.friction_r < -CLEAR or self.inertia < 0
-        supported = self.gravity_r > CLEAR or self.friction_r > CLEAR or self.inertia > 0
-        return bool(contradicted and not supported)
+        contradicted = self.friction_r < -thresholds.sign_correlation or self.inertia < 0
+        supported = self.gravity_r > thresholds.sign_correlation or self.supports_sign(thresholds)
+        return contradicted and not supported
 
-    @property
-    def wrong_unit(self) -> bool:
-        """Return whether the effort follows gravity but at an impossible scale."""
-        scale = abs(self.gravity_scale)
-        return bool(abs(self.gravity_r) > STRONG and not 1 / UNIT_FACTOR < scale < UNIT_FACTOR)
+    def follows_gravity(self, thresholds: EffortThresholds = EFFORTS) -> bool:
+        """Return whether gravity speaks so clearly that its scale, of either sign, counts."""
+        return abs(self.gravity_r) > thresholds.scale_correlation
 
-
-def effort_evidence(robot: Robot, motion: SampledMotion) -> list[EffortEvidence]:
-    """Return the evidence for each joint."""
-    q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
-    n = tau.shape[1]
-    if len(q) < 20 * (n + 5):
-        return [EffortEvidence()] * n
-    Q = gravity_torque(robot, standard_vector(robot), q)
-    heaviest = float(np.max(np.std(Q, axis=0)))
-    bodies = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
-    Y, resting = (np.asarray(fast_regressor(robot, q, *m))[:, :, bodies] for m in ((dq, ddq), (0.0 * q, 0.0 * q)))
-    found = []
-    for j in range(n):
-        known = np.isfinite(tau[:, j])
-        speed = float(np.max(np.abs(dq[:, j])))
-        if np.count_nonzero(known) < 20 * (n + 5) or speed < 1e-6 or np.ptp(tau[known, j]) == 0:
-            found.append(EffortEvidence())
-            continue
-        friction = np.column_stack((np.tanh(dq[known, j] / (0.05 * speed)), dq[known, j] / speed))
-        effort = tau[known, j] - tau[known, j].mean()
-        r = scale = np.nan
-        if np.std(Q[:, j]) > 0.02 * heaviest:
-            r, scale = _gravity(Q[known, j], np.hstack((np.ones((len(effort), 1)), friction, ddq[known])), effort)
-        friction_r = _friction(Y[known, j], friction, dq[known, j], effort)
-        own = (_accelerated(robot, q, j)[:, bodies] - resting[:, j])[known]
-        inertia = _inertia_sign(Y[known, j], friction, own, ddq[known, j], effort)
-        found.append(EffortEvidence(r, scale, friction_r, inertia))
-    return found
-
-
-def _gravity(Q: Array, others: Array, effort: Array) -> tuple[float, float]:
-    """Return the partial correlation of the effort with gravity, and its scale."""
-    own, rest = _beyond(Q[:, None], others)[:, 0], _beyond(effort[:, None], others)[:, 0]
-    if np.linalg.norm(own) < OWN * np.linalg.norm(Q - Q.mean()):
-        return np.nan, np.nan
-    scale = float(own @ rest / (own @ own))
-    if abs(scale) * np.linalg.norm(own) < MATERIAL * np.linalg.norm(effort):
-        return np.nan, np.nan
-    return float(own @ rest / (np.linalg.norm(own) * np.linalg.norm(rest))), scale
-
-
-def _friction(Y: Array, friction: Array, dq: Array, effort: Array) -> float:
-    """Return the share of friction in the effort beyond rigid-body torques; negative if it drives the motion."""
-    A = np.hstack((np.ones((len(Y), 1)), Y))
-    columns, rest = _beyond(friction, A), _beyond(effort[:, None], A)[:, 0]
-    columns = columns[:, np.linalg.norm(columns, axis=0) > OWN * np.linalg.norm(friction, axis=0)]
-    if not columns.shape[1]:
-        return np.nan
-    fitted = columns @ np.linalg.lstsq(columns, rest, rcond=1e-6)[0]
-    if np.linalg.norm(fitted) < MATERIAL * np.linalg.norm(effort):
-        return np.nan
-    return float(np.sign(fitted @ dq)) * float(np.linalg.norm(fitted) / np.linalg.norm(rest))
-
-
-def _accelerated(robot: Robot, q: Array, j: int) -> Array:
-    """Return the regressor of M_jj(q) and gravity, shape (N, n_standard): the torque of a unit acceleration."""
-    unit = np.zeros_like(q)
-    unit[:, j] = 1.0
-    return np.asarray(fast_regressor(robot, q, np.zeros_like(q), unit))[:, j]
-
-
-def _inertia_sign(Y: Array, friction: Array, own: Array, ddq: Array, effort: Array) -> float:
-    """Return the sign of M_jj = own chi, with chi fitted to effort = Y chi + friction, or NaN.
-
-    It counts if the motion determines it, if it is the same everywhere, and if it makes up a part of the effort.
-    """
-    A = np.hstack((Y, np.ones((len(Y), 1)), friction))
-    size = np.linalg.norm(A, axis=0)
-    scale = np.where(size > 1e-9 * size.max(), size, np.inf)
-    U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
-    kept = Vt[s > WELL_KNOWN * s[0]]
-    m = own.mean(axis=0) / scale[: Y.shape[1]]
-    inside = kept[:, : Y.shape[1]] @ m
-    if np.linalg.norm(inside) < (1 - OWN) * np.linalg.norm(m):
-        return np.nan
-    x = kept.T @ ((U.T[: len(kept)] @ effort) / s[: len(kept)])
-    M = own @ (x / scale)[: Y.shape[1]]
-    if np.linalg.norm(M * ddq) < MATERIAL * np.linalg.norm(effort):
-        return np.nan
-    positive = float(np.mean(M > 0))
-    return 1.0 if positive > 0.95 else -1.0 if positive < 0.05 else np.nan
-
-
-def _beyond(columns: Array, others: Array) -> Array:
-    """Return what of the columns the others cannot explain."""
-    scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
-    rest: Array = columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0]
-    return rest
-
-
-MOST = 1500
-"""Samples: some twenty for each of the standard parameters of a six-axis arm."""
+    def has_other_unit(self, thresholds: EffortThresholds = EFFORTS) -> bool:
+        """Return whether the effort follows gravity, but at a scale that no error of the masses explains."""
+        return self.follows_gravity(thresholds) and not within(self.gravity_scale, thresholds.certain_mass_error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,37 +156,122 @@ class SampledMotion:
     tau: Array
 
 
-def sampled_motion(prepared: Sequence[Prepared], most: int = MOST) -> SampledMotion:
-    """Return `most` samples, up to twice as many, evenly spread over the recordings' segments; all if they are few."""
-    count = sum(segment.stop - segment.start for part in prepared for segment in part.segments)
-    stride = 1 << max(0, (count // most).bit_length() - 1)
-    samples = [sample for part in prepared for sample in _every(part, stride)]
-    q, dq, ddq, tau = (np.concatenate(column) for column in zip(*samples, strict=True))
-    return SampledMotion(q, dq, ddq, tau)
+def sample_motion(prepared: Sequence[Prepared], count: int = SAMPLES) -> SampledMotion:
+    """Return `count` samples, up to twice as many, evenly spread over the recordings' segments; all if they are few."""
+    total = sum(segment.stop - segment.start for part in prepared for segment in part.segments)
+    stride = 1 << max(0, (total // count).bit_length() - 1)
+    samples = [sample for part in prepared for sample in _every_sample(part, stride)]
+    return SampledMotion(*(np.concatenate(column) for column in zip(*samples, strict=True)))
 
 
-def _every(prepared: Prepared, stride: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield every stride-th sample of a recording's segments."""
-    seen = 0
+def _every_sample(prepared: Prepared, stride: int) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Yield every stride-th sample of a recording's segments: q, dq, ddq, tau."""
+    passed = 0
     for segment in prepared.segments:
-        some = slice(segment.start + -seen % stride, segment.stop, stride)
+        some = slice(segment.start + -passed % stride, segment.stop, stride)
         yield prepared.q[some], prepared.dq[some], prepared.ddq[some], prepared.tau[some]
-        seen += segment.stop - segment.start
+        passed += segment.stop - segment.start
 
 
-UNRELIABLE = 0.1
-"""Share of noise in what the other joints predict above which they cannot tell."""
-LEVEL = 1e-5
-"""A deviation counts if chance makes one as large less often than this."""
-LEVEL_NEGATIVE = 1e-3
-"""The same for a factor below 0, which nothing but a wrong sign explains."""
-REVERSED = -0.25
-"""An effort of the wrong sign has a factor near -1; one between this and 0 is what noise in a poor motion leaves."""
+def friction_columns(dq: Array) -> tuple[Array, Array]:
+    """Return columns of Coulomb and viscous friction, each between -1 and 1, of the shape of dq."""
+    top = np.maximum(np.max(np.abs(dq), axis=0), 1e-9)
+    return np.tanh(dq / (REVERSAL * top)), dq / top
 
 
-def clear(freedom: float, level: float = LEVEL) -> float:
-    """Return how many standard deviations are no chance: 4.3 if they are well known, 8 from ten degrees of freedom."""
-    return -float(stdtrit(freedom, level) if np.isfinite(freedom) else ndtri(level))
+def residual_columns(columns: Array, others: Array) -> Array:
+    """Return what of the columns, shape (N,) or (N, k), the others, shape (N, m), cannot explain."""
+    scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
+    return np.asarray(columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0])
+
+
+def gather_effort_evidence(
+    robot: Robot, motion: SampledMotion, thresholds: EffortThresholds = EFFORTS
+) -> list[EffortEvidence]:
+    """Return what the effort of each active joint shows by itself."""
+    q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
+    n = tau.shape[1]
+    enough = thresholds.samples_per_column * (n + 5)
+    if len(q) < enough:
+        return [EffortEvidence()] * n
+    gravity = gravity_torque(robot, standard_vector(robot), q)
+    heavy = np.std(gravity, axis=0) > thresholds.weight_share * np.max(np.std(gravity, axis=0))
+    links = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
+    still, friction_of = np.zeros_like(q), np.stack(friction_columns(dq), axis=2)
+    Y, resting = (np.asarray(fast_regressor(robot, q, *m))[:, :, links] for m in ((dq, ddq), (still, still)))
+    evidence = []
+    for j in range(n):
+        known = np.isfinite(tau[:, j])
+        if np.count_nonzero(known) < enough or np.max(np.abs(dq[:, j])) < 1e-6 or np.ptp(tau[known, j]) == 0:
+            evidence.append(EffortEvidence())
+            continue
+        friction, effort = friction_of[known, j], tau[known, j] - tau[known, j].mean()
+        r = scale = np.nan
+        if heavy[j]:
+            others = np.hstack((np.ones((len(effort), 1)), friction, ddq[known]))
+            r, scale = _gravity_in_effort(gravity[known, j], others, effort, thresholds)
+        friction_r = _friction_in_effort(Y[known, j], friction, dq[known, j], effort, thresholds)
+        unit = np.zeros_like(q)
+        unit[:, j] = 1.0
+        inertia_columns = np.asarray(fast_regressor(robot, q, still, unit))[:, j, links] - resting[:, j]  # of M_jj(q)
+        inertia = _inertia_sign(Y[known, j], friction, inertia_columns[known], ddq[known, j], effort, thresholds)
+        evidence.append(EffortEvidence(r, scale, friction_r, inertia))
+    return evidence
+
+
+def _gravity_in_effort(
+    gravity: Array, others: Array, effort: Array, thresholds: EffortThresholds
+) -> tuple[float, float]:
+    """Return the partial correlation of the effort with gravity, and its scale."""
+    own, rest = residual_columns(gravity, others), residual_columns(effort, others)
+    if np.linalg.norm(own) < thresholds.own_share * np.linalg.norm(gravity - gravity.mean()):
+        return np.nan, np.nan
+    scale = float(own @ rest / (own @ own))
+    if abs(scale) * np.linalg.norm(own) < thresholds.effort_share * np.linalg.norm(effort):
+        return np.nan, np.nan
+    return float(own @ rest / (np.linalg.norm(own) * np.linalg.norm(rest))), scale
+
+
+def _friction_in_effort(Y: Array, friction: Array, dq: Array, effort: Array, thresholds: EffortThresholds) -> float:
+    """Return the share of friction in the effort beyond rigid-body torques; negative if it drives the motion."""
+    others = np.hstack((np.ones((len(Y), 1)), Y))
+    columns, rest = residual_columns(friction, others), residual_columns(effort, others)
+    own = np.linalg.norm(columns, axis=0) > thresholds.own_share * np.linalg.norm(friction, axis=0)
+    if not own.any():
+        return np.nan
+    fitted = columns[:, own] @ np.linalg.lstsq(columns[:, own], rest, rcond=1e-6)[0]
+    if np.linalg.norm(fitted) < thresholds.effort_share * np.linalg.norm(effort):
+        return np.nan
+    return float(np.sign(fitted @ dq)) * float(np.linalg.norm(fitted) / np.linalg.norm(rest))
+
+
+def _inertia_sign(
+    Y: Array, friction: Array, inertia_columns: Array, ddq: Array, effort: Array, thresholds: EffortThresholds
+) -> float:
+    """Return the sign of M_jj = inertia_columns chi, with chi fitted to effort = Y chi + friction, or NaN.
+
+    It counts if the motion determines it, if it is the same everywhere, and if it makes up a part of the effort.
+    """
+    A = np.hstack((Y, np.ones((len(Y), 1)), friction))
+    size = np.linalg.norm(A, axis=0)
+    scale = np.where(size > 1e-9 * size.max(), size, np.inf)
+    U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
+    kept = Vt[s > thresholds.singular_value * s[0]]
+    m = inertia_columns.mean(axis=0) / scale[: Y.shape[1]]
+    inside = kept[:, : Y.shape[1]] @ m
+    if np.linalg.norm(inside) < (1 - thresholds.own_share) * np.linalg.norm(m):
+        return np.nan
+    x = kept.T @ ((U.T[: len(kept)] @ effort) / s[: len(kept)])
+    M = inertia_columns @ (x / scale)[: Y.shape[1]]
+    if np.linalg.norm(M * ddq) < thresholds.effort_share * np.linalg.norm(effort):
+        return np.nan
+    return next((sign for sign in (1.0, -1.0) if np.mean(sign * M > 0) > thresholds.same_sign), np.nan)
+
+
+def deviations_beyond_chance(freedom: float, chance: float) -> float:
+    """Return how many standard deviations chance makes that often: 4.3 if they are well known, 8 from ten degrees of
+    freedom, at one in 100,000."""
+    return -float(stdtrit(freedom, chance) if np.isfinite(freedom) else ndtri(chance))
 
 
 @dataclass(frozen=True)
@@ -229,108 +282,120 @@ class Factor:
     std: float
     freedom: float = np.inf
 
-    @property
-    def wrong(self) -> bool:
-        """Whether the effort clearly follows the other joints, but clearly not by 1: negative, or off by two.
+    def is_wrong(self, thresholds: EffortThresholds = EFFORTS) -> bool:
+        """Return whether the effort clearly follows the other joints, but clearly not by 1: negative, or off by two.
 
         A factor near 0 says that the other joints do not tell about this one in these data, not that it is wrong.
         """
-        follows = abs(self.value) > clear(self.freedom, LEVEL if self.value > 0 else LEVEL_NEGATIVE) * self.std
-        certain = abs(self.value - 1.0) > clear(self.freedom) * self.std
-        return follows and certain and not REVERSED < self.value < 0.0 and not 0.5 < self.value < 2.0
+        follows = thresholds.chance if self.value > 0 else thresholds.negative_chance
+        clear = abs(self.value) > deviations_beyond_chance(self.freedom, follows) * self.std
+        clear &= abs(self.value - 1.0) > deviations_beyond_chance(self.freedom, thresholds.chance) * self.std
+        if self.value > 0.0:
+            return clear and not within(self.value, thresholds.agreement)
+        return clear and self.value <= -thresholds.reversed_factor
 
 
-def factors(information: Information, without: int | None = None) -> list[Factor]:
+UNKNOWN_FACTOR = Factor(1.0, np.inf)
+"""Of a joint that the others do not tell about."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A least-squares fit with its covariance by the blocks, and the degrees of freedom behind."""
+
+    value: Array
+    covariance: Array
+    identified: NDArray[np.bool_]
+    freedom: float
+
+
+def _fit_rows(information: Information, rows: Sequence[Array], counts: Sequence[int]) -> _Fit:
+    """Fit rows [A y] alone, an array for each block of the information, which stand for so many rows each."""
+    width = rows[0].shape[1] - 1
+    blocks = tuple(
+        Block((own,), np.array([count]), block.start, block.end, block.recording)
+        for own, count, block in zip(rows, counts, information.blocks, strict=True)
+    )
+    alone = Information(blocks, (np.arange(width),), ColumnLayout(width))
+    solution = solve(alone.triangle(0))
+    covariance, freedom = jackknife(block_moments(alone, solution.value, np.ones(1)), solution.identified)
+    rows_beyond = float(max(sum(counts) - width, 1))  # a fit with hardly more rows than parameters proves little
+    return _Fit(solution.value, covariance, solution.identified, min(freedom, rows_beyond))
+
+
+def joint_factors(
+    information: Information, without: int | None = None, thresholds: EffortThresholds = EFFORTS
+) -> list[Factor]:
     """Return the factor of each joint, leaving joint `without` out of the comparison; infinite std if none can tell."""
-    out = []
+    factors = []
     for j, columns in enumerate(information.columns):
         others = [k for k in range(information.n) if k not in (j, without)]
-        shared = np.array(
-            [any(c in information.columns[k] for k in others) and c < information.layout.n_base for c in columns]
-        )
-        if j == without or not others or not shared.any():
-            out.append(Factor(1.0, np.inf))
+        told = set().union(*(information.columns[k].tolist() for k in others))
+        shared = np.array([c in told and c < information.layout.n_base for c in columns.tolist()])
+        if j == without or not shared.any():
+            factors.append(UNKNOWN_FACTOR)
             continue
-        found = wls(information.of_joints(others))
-        out.append(_factor(information, j, shared, found))
-    return out
+        factors.append(_factor(information, j, shared, wls(information.of_joints(others)), thresholds))
+    return factors
 
 
-def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: Estimate) -> Factor:
+def _factor(
+    information: Information, j: int, shared: NDArray[np.bool_], rest: Estimate, thresholds: EffortThresholds
+) -> Factor:
     """Return the factor of joint j against the estimate from the others, if that predicts its torque well enough."""
-    columns = information.columns[j]
-    known = columns[shared]
-    R = information.triangle(j)
-    W = R[:, :-1][:, shared]
+    known = information.columns[j][shared]
+    W = information.triangle(j)[:, :-1][:, shared]
     signal = float(np.sum((W @ rest.value[known]) ** 2))
     noise = float(np.sum((W @ rest.covariance[np.ix_(known, known)]) * W))
-    if not rest.identified[known].all() or noise > UNRELIABLE * signal:
-        return Factor(1.0, np.inf)
-    blocks = []
-    for block in information.blocks:
-        own = block.R[j]
-        A = np.column_stack((own[:, :-1][:, ~shared], own[:, :-1][:, shared] @ rest.value[known], own[:, -1]))
-        blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
-    width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), ColumnLayout(width))
-    found = solve(alone.triangle(0))
-    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
-    freedom = min(freedom, _left_over(alone))
-    std = np.sqrt(covariance[-1, -1] + found.value[-1] ** 2 * noise / signal) if found.identified[-1] else np.inf
-    return Factor(float(found.value[-1]), float(std), freedom)
+    if not rest.identified[known].all() or noise > thresholds.prediction_noise * signal:
+        return UNKNOWN_FACTOR
+    rows = [
+        np.column_stack((R[:, :-1][:, ~shared], R[:, :-1][:, shared] @ rest.value[known], R[:, -1]))
+        for R in (block.R[j] for block in information.blocks)
+    ]
+    fit = _fit_rows(information, rows, [int(block.rows[j]) for block in information.blocks])
+    value = float(fit.value[-1])
+    std = float(np.sqrt(fit.covariance[-1, -1] + value**2 * noise / signal)) if fit.identified[-1] else np.inf
+    return Factor(value, std, fit.freedom)
 
 
-def _left_over(information: Information) -> float:
-    """Return how many rows there are beyond the parameters, at least 1: a fit with hardly more proves little."""
-    return float(max(information.rows.sum() - information.size, 1))
+def find_driving_friction(
+    base: BaseParameters,
+    robot: Robot,
+    information: Information,
+    *,
+    together: bool = False,
+    thresholds: EffortThresholds = EFFORTS,
+) -> list[int]:
+    """Return the joints (from 0) that friction drives, as a wrong sign of the effort makes it do.
 
-
-def backward_friction(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
-    """Return the joints (from 0) whose own rows say that friction drives them, as a wrong sign of the effort does."""
-    names = {leader: k for k, leader in enumerate(base.leaders)}
+    By their own rows, or by the estimate of all joints together: that knows friction better, but only if the joints
+    agree with each other, and friction must then be a part of the effort.
+    """
+    estimate = wls(information) if together else None
     reversed_joints = []
-    for j, number in enumerate(robot.active):
-        places = [names[f"{kind}{number}"] for kind in ("Fv", "Fc") if f"{kind}{number}" in names]
-        columns = information.columns[j]
-        at = [int(np.flatnonzero(columns == p)[0]) for p in places if p in columns]
+    for j, (number, columns) in enumerate(zip(robot.active, information.columns, strict=True)):
+        friction = [k for k, leader in enumerate(base.leaders) if leader in (f"Fv{number}", f"Fc{number}")]
+        at = np.flatnonzero(np.isin(columns, friction))
         if len(at) < 2:
             continue
-        found = solve(information.triangle(j))
-        blocks = tuple(Block((b.R[j],), b.rows[j : j + 1], b.start, b.end, b.recording) for b in information.blocks)
-        alone = Information(blocks, (np.arange(len(columns)),), ColumnLayout(len(columns)))
-        covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
-        freedom = min(freedom, _left_over(alone))
-        speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)  # both as torques
-        power = float(speed @ found.value[at])
-        spread = float(np.sqrt(max(speed @ covariance[np.ix_(at, at)] @ speed, 0.0)))
-        if found.identified[at].all() and power < -clear(freedom) * spread and power < 0:
+        R, least = information.triangle(j), 0.0
+        if estimate is None:
+            rows, counts = zip(*((block.R[j], int(block.rows[j])) for block in information.blocks), strict=True)
+            fit, own = _fit_rows(information, rows, counts), at
+        else:
+            fit, own = _Fit(estimate.value, estimate.covariance, estimate.identified, estimate.dof), columns[at]
+            least = thresholds.effort_share * float(np.linalg.norm(R[:, -1]))
+        speed = np.linalg.norm(R[:, at], axis=0)  # both coefficients as torques
+        power = float(speed @ fit.value[own])
+        spread = float(np.sqrt(max(speed @ fit.covariance[np.ix_(own, own)] @ speed, 0.0)))
+        clear = power < -deviations_beyond_chance(fit.freedom, thresholds.chance) * spread
+        if fit.identified[own].all() and clear and power < -least:
             reversed_joints.append(j)
     return reversed_joints
 
 
-def _backward_together(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
-    """Return the joints (from 0) that friction drives in the estimate of all joints together.
-
-    It knows friction better than a joint's own rows do, but only if the joints agree with each other.
-    """
-    found = wls(information)
-    names = {leader: k for k, leader in enumerate(base.leaders)}
-    out = []
-    for j, number in enumerate(robot.active):
-        places = [names[f"{kind}{number}"] for kind in ("Fv", "Fc") if f"{kind}{number}" in names]
-        columns = information.columns[j]
-        at = [int(np.flatnonzero(columns == p)[0]) for p in places if p in columns]
-        if len(at) < 2 or not found.identified[places].all():
-            continue
-        speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)
-        power = float(speed @ found.value[places])
-        spread = float(np.sqrt(max(speed @ found.covariance[np.ix_(places, places)] @ speed, 0.0)))
-        if power < -clear(found.dof) * spread and power < -MATERIAL * np.linalg.norm(information.triangle(j)[:, -1]):
-            out.append(j)
-    return out
-
-
-def scaled(information: Information, gains: Array) -> Information:
+def scale_efforts(information: Information, gains: Array) -> Information:
     """Return the information with each joint's recorded effort times its gain, shape (n,)."""
     if np.all(gains == 1.0):
         return information
@@ -347,8 +412,12 @@ def scaled(information: Information, gains: Array) -> Information:
     return Information(tuple(blocks), information.columns, layout)
 
 
-def relative_gains(
-    robot: Robot, base: BaseParameters, information: Information, start: Array | None = None
+def fit_relative_gains(
+    robot: Robot,
+    base: BaseParameters,
+    information: Information,
+    start: Array | None = None,
+    thresholds: EffortThresholds = EFFORTS,
 ) -> tuple[Array, bool]:
     """Return the gain of each joint, shape (n,), with which the joints agree, from `start` on, and whether they do.
 
@@ -356,72 +425,70 @@ def relative_gains(
     """
     gains = np.ones(information.n) if start is None else start.copy()
     for _ in range(2 * information.n):
-        part = scaled(information, gains)
-        backward = backward_friction(base, robot, part)
-        if backward:
-            gains[backward] *= -1.0
-            continue
-        found = factors(part)
-        wrong = [j for j, factor in enumerate(found) if factor.wrong]
-        if not wrong:
-            backward = _backward_together(base, robot, part)
-            if not backward:
+        part = scale_efforts(information, gains)
+        reversed_joints = find_driving_friction(base, robot, part, thresholds=thresholds)
+        factors = [] if reversed_joints else joint_factors(part, thresholds=thresholds)
+        wrong = [j for j, factor in enumerate(factors) if factor.is_wrong(thresholds)]
+        if not reversed_joints and not wrong:
+            reversed_joints = find_driving_friction(base, robot, part, together=True, thresholds=thresholds)
+            if not reversed_joints:
                 return gains, True
-            gains[backward] *= -1.0
+        if reversed_joints:
+            gains[reversed_joints] *= -1.0
             continue
-        left = dict.fromkeys(wrong, 0)
+        still_wrong = dict.fromkeys(wrong, 0)
         if len(wrong) > 1:
-            left = {k: sum(factor.wrong for factor in factors(part, k)) for k in wrong}
-        j = min(wrong, key=lambda k: (left[k], -abs(np.log(abs(found[k].value) + 1e-12))))
-        f = found[j].value
-        gains[j] *= -1.0 if -2.0 < f < -0.5 else 1.0 / f
+            still_wrong = {k: sum(f.is_wrong(thresholds) for f in joint_factors(part, k, thresholds)) for k in wrong}
+        j = min(wrong, key=lambda k: (still_wrong[k], -abs(np.log(abs(factors[k].value) + 1e-12))))
+        f = factors[j].value
+        gains[j] *= -1.0 if f < 0.0 and within(f, thresholds.agreement) else 1.0 / f
     return gains, False
 
 
-def refuse_contradictions(information: Information, value: Array, sources: Sequence[str]) -> None:
+def refuse_contradictions(
+    information: Information,
+    value: Array,
+    sources: Sequence[str],
+    thresholds: ContradictionThresholds = CONTRADICTIONS,
+) -> None:
     """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
     if len(information.recordings) < 2:
         return
-    worst, most = None, 1.0
+    worst, largest_ratio = None, 1.0
     for k, own in information.recordings.items():
         if np.any(own.rows <= 2) or own.rows.sum() <= own.size:
             continue
         torque = np.linalg.norm(joint_torques(own))
         together = float(np.linalg.norm(joint_errors(own, value)) / torque)
-        if together <= 0.1:
+        if together <= thresholds.error:
             continue
         alone = float(np.linalg.norm(joint_errors(own, weighted(own)[0].value)) / torque)
-        if together > 3.0 * alone and together / alone > most:
-            worst, most = (k, together, alone), together / alone
+        if together > thresholds.over_alone * alone and together / alone > largest_ratio:
+            worst, largest_ratio = (k, together, alone), together / alone
     if worst is not None:
         k, together, alone = worst
         what = f"torque error {100 * together:.0f} % together with the other recordings, {100 * alone:.1f} % alone"
         raise InputError(what, "identify recordings of different robots or loads apart", sources[k])
 
 
-def against_prior(information: Information, base: BaseParameters, prior: Array) -> Factor:
+def scale_against_prior(information: Information, base: BaseParameters, prior: Array) -> Factor:
     """Return the scale of all efforts against the a priori links; rotors, friction, offsets and delay are fitted."""
     links = [k for k, leader in enumerate(base.leaders) if group_of(leader) == "inertial"]
     if not np.any(prior[links]):
-        return Factor(1.0, np.inf)
+        return UNKNOWN_FACTOR
     known = np.zeros(information.size)
     known[links] = prior[links]
-    blocks = []
-    free = [k for k in range(information.size) if k not in set(links)]
-    place = {k: i for i, k in enumerate(free)}
-    felt = [[i for i, k in enumerate(columns.tolist()) if k in place] for columns in information.columns]
-    places = [[place[int(columns[i])] for i in of] for columns, of in zip(information.columns, felt, strict=True)]
+    free = np.setdiff1d(np.arange(information.size), links)
+    rows = []
     for block in information.blocks:
         parts = []
-        for R, columns, to, of in zip(block.R, information.columns, places, felt, strict=True):
-            wide = np.zeros((len(R), len(free) + 2))
-            wide[:, to] = R[:, of]
-            wide[:, -2] = R[:, :-1] @ known[columns]
-            wide[:, -1] = R[:, -1]
-            parts.append(wide)
-        blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))
-    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), ColumnLayout(len(free) + 1))
-    found = solve(alone.triangle(0))
-    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
-    std = float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf
-    return Factor(float(found.value[-1]), std, freedom)
+        for R, columns in zip(block.R, information.columns, strict=True):
+            own = np.isin(columns, free)
+            part = np.zeros((len(R), len(free) + 2))
+            part[:, np.searchsorted(free, columns[own])] = R[:, :-1][:, own]
+            part[:, -2], part[:, -1] = R[:, :-1] @ known[columns], R[:, -1]
+            parts.append(part)
+        rows.append(np.vstack(parts))
+    fit = _fit_rows(information, rows, [int(block.rows.sum()) for block in information.blocks])
+    std = float(np.sqrt(fit.covariance[-1, -1])) if fit.identified[-1] else np.inf
+    return Factor(float(fit.value[-1]), std, fit.freedom)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Signs, units, mounting and degrees of a small robot at random motion: named as they were spoiled, with the option."""
+"""Recordings that were spoiled are diagnosed with all joints named; following the advice leads to a clean diagnosis.
+
+Signs, units, mounting and degrees, of real and simulated recordings and of a small robot at random motion.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,167 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from motions import slow_motion
+from recordings import DATA, simulated, simulated_truth, study, tx40
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import Option
+from ros2_dynid.errors import InputError, Option
+from ros2_dynid.identification.friction import AUTO, PLAIN
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation.diagnosis import diagnose
-from ros2_dynid.identification.validation.effort_scale import effort_evidence, sampled_motion
+from ros2_dynid.identification.validation.diagnosis import (
+    Finding,
+    Mounting,
+    diagnose,
+    estimate_mounting,
+    refuse_certain,
+)
+from ros2_dynid.identification.validation.effort_scale import SampledMotion
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import with_gravity
+from ros2_dynid.recording.checks import RED
+from ros2_dynid.recording.read import load_samples
+from ros2_dynid.usecases.check import check_recording
 
+ROBOTS = ["demo6", "tx40", "ur10", "panda30"]
 ROBOT = load_robot("demo3")
 BASE = base_parameters(ROBOT)
 NAMES = ROBOT.active_names
+PARAMETERS = standard_names(ROBOT)
+
+
+def recording(name):
+    if name == "demo6":
+        return simulated_truth()[0], simulated()
+    if name == "tx40":
+        return tx40()
+    if not (DATA / name).is_dir():
+        pytest.skip("the recordings of real robots are not here")
+    robot = load_robot(DATA / name / "robot.urdf")
+    return robot, load_samples(DATA / name / "run.db3", robot)
+
+
+def findings(robot, samples, friction="auto", **options):
+    chosen = IdentifyOptions(preparation=PreparationOptions(**options), friction=friction)
+    return diagnose(build_problem(robot, [samples], chosen, lambda *_: None), friction=friction).findings
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_good_recordings_are_not_suspected(name):
+    robot, samples = recording(name)
+    assert findings(robot, samples) == ()
+    kinds = {problem.kind for problem in check_recording(samples, robot).problems}
+    assert not kinds & {"effort_sign", "effort_unit", "gravity", "position_unit"}
+
+
+@pytest.mark.parametrize("factor", [1.0, 8.0, -1.0, 0.02])
+def test_check_and_identify_judge_alike_whatever_law_is_asked_for(factor):
+    """Efforts with load and Stribeck friction; also by the energy balance, which has no terms for it."""
+    plant, samples, *_ = study("study_friction").rubbing("demo6", "load+stribeck", 1, seconds=20.0)
+    robot = replace(plant, friction=())
+    spoiled = replace(samples, tau=samples.tau * np.array([1.0, 1.0, factor, 1.0, 1.0, 1.0]))
+    checked = {
+        (problem.kind, problem.level == RED)
+        for problem in check_recording(spoiled, robot).problems
+        if problem.kind.startswith("effort")
+    }
+    assert (checked != set()) == (factor != 1.0)
+    for friction, method in ((AUTO, Method.WLS), (PLAIN, Method.WLS), ("stribeck", Method.WLS), (AUTO, Method.ENERGY)):
+        options = IdentifyOptions(friction=friction, method=method)
+        problem = build_problem(robot, [spoiled], options, lambda *_: None)
+        judged = {(finding.kind, finding.certain) for finding in diagnose(problem, friction).findings}
+        assert judged == checked, (friction, method)
+
+
+@pytest.mark.parametrize("asked", ["auto", "viscous+coulomb", "stribeck"])
+def test_friction_of_other_laws_is_no_wrong_unit(asked):
+    """Friction of load and Stribeck that plain friction does not explain makes the joints seem to contradict.
+
+    Whatever law was asked for: the efforts are the same.
+    """
+    plant, samples, *_ = study("study_friction").rubbing("demo6", "load+stribeck", 1, seconds=20.0)
+    robot = replace(plant, friction=())
+    assert findings(robot, samples, asked) == ()
+    size = np.array([1.0, 1.0, 0.2, 1.0, 1.0, 1.0])
+    (found,) = findings(robot, replace(samples, tau=samples.tau * size), asked)
+    assert found.kind == "effort_unit" and "elbow" in found.joints
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [(name, slice(0, None, 2)) for name in ROBOTS]
+    + [("demo6", slice(1, 2)), ("demo6", slice(None)), ("panda30", slice(None))],
+)
+def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chosen):
+    robot, samples = recording(name)
+    signs = np.ones(len(robot.active))
+    signs[chosen] = -1.0
+    spoiled = replace(samples, tau=samples.tau * signs)
+    (found,) = findings(robot, spoiled)
+    names = tuple(np.array(robot.active_names)[chosen])
+    assert (found.kind, found.joints, found.certain) == ("effort_sign", names, True)
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
+    assert option.key == "gains" and option.value == dict.fromkeys(names, -1.0)
+    assert findings(robot, spoiled, gains=option.value) == ()
+    result = check_recording(spoiled, robot)
+    assert result.verdict == "red" and found.hint in {problem.do for problem in result.problems}
+    with pytest.raises(InputError, match="wrong sign"):
+        refuse_certain([found], "run")
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_units_of_all_joints_are_named_and_the_advice_works(name):
+    robot, samples = recording(name)
+    (found,) = findings(robot, replace(samples, tau=1e3 * samples.tau))
+    assert found.kind == "effort_unit" and found.hint == "set effort_unit: mN.m"
+    ratios = np.array([100.0, 101.0, 85.0, 60.0, 50.0, 45.0, 40.0])[: len(robot.active)]
+    spoiled = replace(samples, tau=samples.tau / ratios)
+    (found,) = findings(robot, spoiled)
+    assert found.kind == "effort_unit" and found.joints == robot.active_names
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
+    given = np.array([option.value[joint] for joint in robot.active_names])
+    assert np.all(np.abs(np.log(given / ratios)) < np.log(3.0))  # as far as a priori masses and other joints tell
+    assert findings(robot, spoiled, gains=option.value) == ()
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_degrees_are_named(name):
+    robot, samples = recording(name)
+    spoiled = replace(samples, q=np.degrees(samples.q), dq=None)
+    (found,) = findings(robot, spoiled)
+    assert (found.kind, found.hint) == ("position_unit", "set angle_unit: deg")
+    assert "deg" in " ".join(problem.do for problem in check_recording(spoiled, robot).problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "gravity"),
+    [(name, (0.0, 9.81, 0.0)) for name in ROBOTS] + [("demo6", (0.0, 0.0, 9.81)), ("demo6", (-6.94, 0.0, -6.94))],
+)
+def test_a_wrong_mounting_is_named_with_the_true_direction(name, gravity):
+    robot, samples = recording(name)
+    (found,) = findings(with_gravity(robot, gravity), samples)
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
+    assert found.kind == "gravity" and option.key == "gravity"
+    assert np.allclose(option.value, (0.0, 0.0, -9.81))
+
+
+def test_all_that_is_certain_is_refused_in_one_line():
+    found = [
+        Finding("x", (), "first", "do this"),
+        Finding("y", (), "second", "do that", certain=False),
+        Finding("z", (), "third", "do this"),
+        Finding("w", (), "fourth", "do more"),
+    ]
+    with pytest.raises(InputError) as refused:
+        refuse_certain(found, "run")
+    assert refused.value.what == "first; third; fourth" and refused.value.hint == "do this, and do more"
+    refuse_certain(found[1:2], "run")
+
+
+# --- a small robot at random motion
 
 
 def truth(friction=(4.0, 6.0)):
@@ -71,6 +220,10 @@ def test_good_efforts_are_not_suspected():
         (1000.0, 1000.0, 1000.0),
         (0.01, 0.01, 0.01),
         (8.0, 8.0, 8.0),
+        (8.0, 1.0, 1.0),
+        (1.0, 0.1, 1.0),
+        (-5.0, 1.0, 1.0),
+        (1.0, 30.0, 6.0),
     ],
 )
 def test_signs_and_units_are_named_with_the_gains_that_put_them_right(gains):
@@ -98,12 +251,23 @@ def test_signs_and_units_are_named_with_the_gains_that_put_them_right(gains):
         assert diagnose(problem_of(told * np.array(gains))).findings == (), "the advice works"
 
 
-@pytest.mark.parametrize(("gains", "certain"), [((8.0, 8.0, 80.0), False), ((50.0, 50.0, 1500.0), True)])
-def test_a_unit_of_joints_that_agree_is_certain_where_masses_are_never_so_wrong(gains, certain):
-    """The last joint has another unit than the others, which all are off by one factor."""
+@pytest.mark.parametrize(
+    ("gains", "certain"),
+    [
+        ((8.0, 8.0, 8.0), False),
+        ((0.1, 0.1, 0.1), False),
+        ((25.0, 25.0, 25.0), False),
+        ((36.0, 36.0, 36.0), True),
+        ((8.0, 8.0, 80.0), True),  # the last joint contradicts the others
+        ((1.0, 1.0, 8.0), True),
+        ((50.0, 50.0, 1500.0), True),
+    ],
+)
+def test_a_unit_is_certain_where_joints_contradict_or_masses_are_never_so_wrong(gains, certain):
     (finding,) = diagnose(problem_of(gains)).findings
-    assert finding.kind == "effort_unit" and finding.joints == NAMES and finding.certain == certain
-    told = np.array([option_of(finding).value[name] for name in NAMES])
+    wrong = [name for name, gain in zip(NAMES, gains, strict=True) if gain != 1.0]
+    assert finding.kind == "effort_unit" and list(finding.joints) == wrong and finding.certain == certain
+    told = np.array([option_of(finding).value.get(name, 1.0) for name in NAMES])
     np.testing.assert_allclose(told * gains, 1.0, rtol=0.15)
 
 
@@ -156,15 +320,161 @@ def test_joints_that_turn_far_in_radians_are_not_in_degrees():
     assert diagnose(replace(problem, prepared=(turned,))).findings == ()
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.05, False), (0.3, True)])
-def test_friction_is_evidence_where_it_makes_a_part_of_the_effort(share, told):
-    """A tenth of the effort: less says nothing of its sign."""
-    rng = np.random.default_rng(1)
-    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 900, 3)) * np.array([1.0, 0.7, 1.3])
-    tau = inverse_dynamics(ROBOT, truth((0.0, 0.0)), q, dq, ddq)
-    size = np.linalg.norm(tau - tau.mean(axis=0), axis=0) / np.linalg.norm(np.sign(dq), axis=0)
-    for sign in (1.0, -1.0):
-        motion = sampled_motion([as_prepared(ROBOT, q, dq, ddq, tau + sign * share * size * np.sign(dq))])
-        for evidence in effort_evidence(ROBOT, motion):
-            assert np.isfinite(evidence.friction_r) == told
-            assert not told or (np.sign(evidence.friction_r) == sign and abs(evidence.friction_r) > 0.9)
+# --- mounting
+
+
+@pytest.mark.parametrize(
+    ("error", "described", "angle", "brakes", "wrong", "certain"),
+    [
+        (0.1, 0.9, 90.0, True, True, True),
+        (0.1, 0.9, 20.0, True, False, False),  # what wrong masses may do
+        (0.4, 0.9, 90.0, True, True, False),  # poor masses
+        (0.65, 1.0, 90.0, True, False, False),  # they explain nothing
+        (0.1, 0.13, 90.0, True, False, False),  # the description is as good
+        (0.1, 0.9, 178.0, True, True, True),  # on the ceiling
+        (0.1, 0.9, 178.0, False, False, False),  # all efforts reversed
+        (0.1, 0.9, 120.0, False, True, True),
+        (0.1, 0.9, 24.0, True, False, False),
+        (0.1, 0.9, 26.0, True, True, True),
+        (0.1, 0.9, 154.0, False, True, True),
+        (0.1, 0.9, 156.0, False, False, False),
+        (0.1, 0.9, 156.0, True, True, True),
+        (0.1, 0.141, 90.0, True, False, False),
+        (0.1, 0.144, 90.0, True, True, True),
+        (0.59, 0.95, 90.0, True, True, False),
+        (0.61, 0.95, 90.0, True, False, False),
+        (0.34, 0.9, 90.0, True, True, True),
+        (0.36, 0.9, 90.0, True, True, False),
+    ],
+)
+def test_mounting(error, described, angle, brakes, wrong, certain):
+    found = Mounting((0.0, 9.81, 0.0), error, described, angle, brakes)
+    assert (found.is_wrong(), found.is_certain()) == (wrong, certain)
+
+
+def rubbing(size=2.0):
+    chi = standard_vector(ROBOT)
+    for j in (1, 2, 3):
+        for part in ("Ia", "Fv", "Fc"):
+            chi[PARAMETERS.index(f"{part}{j}")] = size * j
+    return chi
+
+
+def true_chi(friction=1.0):
+    chi, names = standard_vector(ROBOT), PARAMETERS
+    for j in (1, 2, 3):
+        chi[names.index(f"Fv{j}")], chi[names.index(f"Fc{j}")] = friction, friction
+    return chi
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, -9.81), (0.0, 0.0, 9.81), (6.9, 0.0, -6.9), (0.0, 9.81, 0.0)])
+def test_gravity_is_found_whatever_the_size_of_the_motion_torque(gravity):
+    q, dq, ddq = slow_motion(2)
+    tau = inverse_dynamics(with_gravity(ROBOT, gravity), true_chi(), q, dq, ddq)
+    found = estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
+    angle = np.degrees(
+        np.arccos(np.dot(gravity, ROBOT.gravity) / np.linalg.norm(gravity) / np.linalg.norm(ROBOT.gravity))
+    )
+    np.testing.assert_allclose(found.gravity, np.array(gravity) * 9.81 / np.linalg.norm(gravity), atol=0.3)
+    assert found.error < 0.1 and found.brakes and found.angle == pytest.approx(angle, abs=2.0)
+    assert found.is_wrong() == found.is_certain() == (angle > 25.0)
+    assert (found.described < 0.1) == (angle < 25.0) and found.described < 1.0 + 1e-9
+    backward = estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, -tau))
+    assert not backward.brakes and backward.angle == pytest.approx(180.0 - angle, abs=2.0)
+    smooth = inverse_dynamics(
+        with_gravity(ROBOT, gravity),
+        np.where([n[:2] in ("Fv", "Fc", "of") for n in PARAMETERS], 0.0, standard_vector(ROBOT)),
+        q,
+        dq,
+        ddq,
+    )
+    assert estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, smooth)).brakes, "of inertia, where there is no friction"
+    assert not estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, -smooth)).brakes
+    for unit in (1e-6, 1e6):  # nothing depends on the unit of the effort
+        for effort, wanted in ((tau, found), (-tau, backward)):
+            other = estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, unit * effort))
+            assert (other.brakes, other.is_wrong(), other.gravity) == (wanted.brakes, wanted.is_wrong(), wanted.gravity)
+            assert other.described == pytest.approx(wanted.described, rel=1e-6)
+        for sign in (1.0, -1.0):
+            assert estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, sign * unit * smooth)).brakes == (sign > 0.0)
+
+
+def test_mounting_is_not_told_without_masses_gravity_or_motion():
+    q, dq, ddq = slow_motion(2)
+    tau = inverse_dynamics(ROBOT, true_chi(), q, dq, ddq)
+    motion = SampledMotion(q, dq, ddq, tau)
+    assert estimate_mounting(replace(ROBOT, parameters={}), motion) is None
+    assert estimate_mounting(replace(ROBOT, gravity=np.zeros(3)), motion) is None
+    assert estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, 0.0 * tau)) is None
+    one = q * np.array([1.0, 1e-4, 1e-4])
+    assert estimate_mounting(ROBOT, SampledMotion(one, dq, ddq, tau)) is None
+
+
+def test_a_robot_that_stands_still_in_an_upright_direction_has_gravity_of_its_own_size():
+    """The direction is found; its size is that of the description, of the moon too."""
+    q, dq, ddq = slow_motion(2)
+    moon = replace(ROBOT, gravity=np.array([0.0, 0.0, -1.62]))
+    tau = inverse_dynamics(with_gravity(ROBOT, (1.62, 0.0, 0.0)), rubbing(), q, dq, ddq)
+    found = estimate_mounting(moon, SampledMotion(q, dq, ddq, tau))
+    assert found.gravity == (1.62, 0.0, 0.0) and found.angle == pytest.approx(90.0, abs=2.0) and found.is_wrong()
+
+
+def test_drives_and_offsets_are_fitted_and_their_description_is_not_believed():
+    """Rotors, friction and offsets of any size explain themselves; those described play no part."""
+    q, dq, ddq = slow_motion(2)
+    drives = [k for k in range(len(PARAMETERS)) if PARAMETERS[k][:2] in ("Ia", "Fv", "Fc", "of")]
+    chi = standard_vector(ROBOT)
+    chi[drives] = np.linspace(1.0, 20.0, len(drives))
+    fast = np.all(np.abs(dq) > 0.2 * np.abs(dq).max(axis=0), axis=1)  # friction is its sign times a constant there
+    q, dq, ddq = q[fast], dq[fast], ddq[fast]
+    motion = SampledMotion(q, dq, ddq, inverse_dynamics(ROBOT, chi, q, dq, ddq))
+    plain = estimate_mounting(ROBOT, motion)
+    assert plain.error < 0.02 and plain.described < 0.02 and not plain.is_wrong()
+    claims = dict(zip(PARAMETERS, chi * np.where(np.isin(np.arange(len(chi)), drives), -3.0, 1.0), strict=True))
+    assert estimate_mounting(replace(ROBOT, parameters=claims), motion) == plain
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_friction_brakes_whatever_rotors_and_offsets_do(sign):
+    """A motion that speeds up: rotors and offsets take much power, and give it where it slows down."""
+    rng = np.random.default_rng(0)
+    q, dq = rng.uniform(-1.5, 1.5, (2, 400, 3))
+    for ahead in (3.0, -3.0):
+        moved = dq + 0.5
+        ddq = ahead * moved + rng.normal(size=dq.shape)
+        chi = standard_vector(ROBOT)
+        for j in (1, 2, 3):
+            for part, value in (("Ia", 5.0), ("off", 4.0 * ahead), ("Fv", sign), ("Fc", sign)):
+                chi[PARAMETERS.index(f"{part}{j}")] = value
+        tau = inverse_dynamics(ROBOT, chi, q, moved, ddq)
+        assert estimate_mounting(ROBOT, SampledMotion(q, moved, ddq, tau)).brakes == (sign > 0.0)
+
+
+def test_errors_are_shares_of_what_drives_leave():
+    """By one stacked least-squares problem: gravity along three axes, the motion, and the columns of each joint."""
+    q, dq, ddq = slow_motion(3, 400)
+    rng = np.random.default_rng(0)
+    chi = np.where([name[:2] in ("Fv", "Fc", "of") for name in PARAMETERS], 0.0, standard_vector(ROBOT))
+    chi[[k for k, name in enumerate(PARAMETERS) if name[:2] == "Ia"]] = 0.0
+    tau = inverse_dynamics(with_gravity(ROBOT, (0.0, 9.81, 0.0)), rubbing(), q, dq, ddq)
+    tau = tau + 0.3 * tau.std(axis=0) * rng.normal(size=tau.shape)
+    found = estimate_mounting(ROBOT, SampledMotion(q, dq, ddq, tau))
+    still = np.zeros_like(q)
+    G = [inverse_dynamics(replace(ROBOT, gravity=axis), chi, q, still, still).ravel() for axis in np.eye(3)]
+    D = inverse_dynamics(replace(ROBOT, gravity=np.zeros(3)), chi, q, dq, ddq).ravel()
+    own = []
+    for j in range(3):
+        for column in (np.tanh(20.0 * dq / np.abs(dq).max(axis=0)), dq, ddq, np.ones_like(dq)):
+            own.append(np.where(np.arange(3) == j, column, 0.0).ravel())
+
+    def left(columns):
+        A = np.column_stack(columns)
+        return np.linalg.norm(tau.ravel() - A @ np.linalg.lstsq(A, tau.ravel(), rcond=None)[0])
+
+    there = left(own)
+    assert found.error == pytest.approx(left([*own, *G, D]) / there, rel=1e-6)
+    g = np.column_stack(G) @ ROBOT.gravity
+    assert found.described == pytest.approx(min(left([*own, g, D]), left([*own, D])) / there, rel=1e-6)
+    value = np.linalg.lstsq(np.column_stack([*own, *G, D]), tau.ravel(), rcond=None)[0][-4:-1]
+    angle = np.degrees(np.arccos(value @ ROBOT.gravity / np.linalg.norm(value) / np.linalg.norm(ROBOT.gravity)))
+    assert found.angle == pytest.approx(angle, rel=1e-6)

@@ -17,7 +17,15 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import block_folds
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.validation.sensor_side import LAWS, LIKELY, SHOWN, SURE, compare_sensor_sides
+from ros2_dynid.identification.validation.sensor_side import (
+    LAWS,
+    LIKELY,
+    SHOWN,
+    SURE,
+    SensorSide,
+    compare_sensor_sides,
+    link_side_sensors,
+)
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -124,3 +132,27 @@ def test_a_friction_term_that_is_certainly_there_is_of_a_motor(deviations, certa
     sides = compare_sensor_sides(problem, replace(estimate, value=value))
     assert (sides[NAMES[2]].measured_drive == DRIVE and sides[NAMES[2]].clear) == certain
     assert not (sides[NAMES[0]].measured_drive == DRIVE and sides[NAMES[0]].clear), "the term is of another joint"
+
+
+def side(measured_drive, sure, share=0.01):
+    return SensorSide(measured_drive, sure, share)
+
+
+@pytest.mark.parametrize(
+    ("sides", "found"),
+    [
+        ({}, {}),
+        ({"a": side((), True), "b": side((), True)}, {"a": (), "b": ()}),
+        ({"a": side((), True), "b": side(DRIVE, False)}, {"a": (), "b": ("Fc",)}),
+        ({"a": side((), True), "b": side(DRIVE, True)}, {"a": ()}),
+        ({"a": side((), True), "b": side(("Fc",), False), "c": side(DRIVE, True)}, {"a": ()}),
+        ({"a": side((), False), "b": side(("Fc",), False)}, {}),
+        ({"a": side(("Fc",), True), "b": side(("Fv", "Fc"), False)}, {"a": ("Fc",), "b": ("Fc",)}),
+        # half of them hold Fc: each has its own; more than half: all do
+        ({"a": side(("Fc",), True), "b": side((), True)}, {"a": ("Fc",), "b": ()}),
+        ({"a": side(("Fc",), True), "b": side((), True), "c": side(("Fc",), True)}, dict.fromkeys("abc", ("Fc",))),
+        ({"a": side(("Fc",), True), "b": side((), True), "c": side((), True)}, {"a": ("Fc",), "b": (), "c": ()}),
+    ],
+)
+def test_joints_that_do_not_tell_follow_those_that_do(sides, found):
+    assert link_side_sensors(sides) == found

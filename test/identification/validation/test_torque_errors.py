@@ -16,9 +16,23 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.estimate import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.identification.validation.effort_scale import sampled_motion
-from ros2_dynid.identification.validation.torque_errors import compare_torques, fitted_torques, lag_of, row_evidence
+from ros2_dynid.identification.validation.effort_scale import sample_motion
+from ros2_dynid.identification.validation.torque_errors import (
+    HeldOut,
+    compare_torques,
+    cross_validate,
+    fitted_torques,
+    folds,
+    held_out_in_folds,
+    lag_of,
+    row_evidence,
+    torque_errors,
+)
+from ros2_dynid.identification.validation.verdict import evidence_of
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
@@ -165,9 +179,63 @@ def test_samples_are_spread_over_stretches_alone():
     whole = recording(0, 900)
     stretches = ((0, 61), (100, 138), (300, 317), (850, 900))
     few = replace(whole, segments=tuple(slice(*one) for one in stretches))
-    found = sampled_motion([few], most=75)
+    found = sample_motion([few], count=75)
     at = np.concatenate([np.arange(*one) for one in stretches])
     assert len(at) == 166, "not of 900"
     np.testing.assert_array_equal(found.tau, whole.tau[at][::2])
-    np.testing.assert_array_equal(sampled_motion([few], most=20).tau, whole.tau[at][::8])
-    assert len(sampled_motion([whole]).q) == 873
+    np.testing.assert_array_equal(sample_motion([few], count=20).tau, whole.tau[at][::8])
+    assert len(sample_motion([whole]).q) == 873
+
+
+def moved(noise):
+    rng = np.random.default_rng(0)
+    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 600, 3))
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq)
+    return as_prepared(ROBOT, q, dq, ddq, tau + noise * tau.std(axis=0) * rng.normal(size=tau.shape))
+
+
+def test_only_rows_in_motion_are_judged():
+    """Rows of joints that stand still are fitted to, but no model predicts their friction."""
+    still, moving = (build_information(ROBOT, BASE, [moved(noise)]) for noise in (0.1, 0.02))
+    fewer = tuple(replace(block, rows=block.rows // 2 + np.arange(3)) for block in moving.blocks)
+    moving = replace(moving, blocks=fewer)  # than there are at rest and in motion
+    both = replace(still, motion=moving.blocks)
+    names = ROBOT.active_names
+    value = wls(still).value
+    assert torque_errors(names, both, value) == torque_errors(names, moving, value)
+    fit = torque_errors(names, moving, value)
+    seen, wanted = (evidence_of(ROBOT, BASE, one, wls(still), fit, HeldOut()).joints for one in (both, moving))
+    assert seen == wanted
+
+    def fitted(blocks):
+        return wls(still.take(blocks))
+
+    found = cross_validate(names, both, 3, fitted)
+    errors, torques = np.zeros(3), np.zeros(3)
+    for fold in folds(still, 3):
+        rest = [b for b in range(len(still.blocks)) if b not in fold]
+        x = fitted(rest).value
+        for k in fold:
+            for j, (R, columns) in enumerate(zip(moving.blocks[k].R, still.columns, strict=True)):
+                errors[j] += np.sum((R[:, -1] - R[:, :-1] @ x[columns]) ** 2)
+                torques[j] += np.sum(R[:, -1] ** 2)
+    for j, name in enumerate(names):
+        assert found[name].relative == pytest.approx(np.sqrt(errors[j] / torques[j]))
+        assert found[name].rms == pytest.approx(np.sqrt(errors[j] / moving.rows[j]))
+
+
+def test_folds_need_rows_in_as_many_blocks():
+    rows = [10, 0, 10, 10, 0, 10]
+    blocks = tuple(
+        Block((np.random.default_rng(k).normal(size=(max(n, 1), 3)),), np.array([n]), float(k), k + 1.0)
+        for k, n in enumerate(rows)
+    )
+    information = Information(blocks, (np.arange(2),), ColumnLayout(2))
+    assert len(folds(information, 4)) == 4
+    with pytest.raises(InputError, match=r"5 folds.*choose 2 to 4"):
+        folds(information, 5)
+    none = held_out_in_folds(["a"], information, None, lambda blocks: wls(information.take(blocks)))
+    assert none == HeldOut() and none.folds == 0 and dict(none.errors) == {}
+    with pytest.raises(InputError, match="5 folds"):
+        held_out_in_folds(["a"], information, 5, lambda blocks: wls(information.take(blocks)))
+    assert held_out_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut(switched_off=True)

@@ -19,7 +19,7 @@ from ros2_dynid.identification.physical.essential import Step
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import own_errors, wls
 from ros2_dynid.identification.result import Delay, EliminationStep, IdentifyOutcome, SensorRow
 from ros2_dynid.identification.validation import verdict
 from ros2_dynid.identification.validation.sensor_side import SensorSide
@@ -32,6 +32,7 @@ from ros2_dynid.identification.validation.torque_errors import (
     fitted_torques,
     torque_errors,
 )
+from ros2_dynid.model.forces import Force, ForceKind
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -163,3 +164,29 @@ def test_no_more_rows_than_pictures_show_are_kept():
         compared = compare_torques(ROBOT, problem.base, problem.prepared, problem.prior, problem.prior)
         for kept in (compared.data.t, fitted_torques(problem, problem.prior).data.t):
             assert len(kept) == (4000 if count == 4000 else 2001)
+
+
+def test_springs_are_felt_by_their_outer_joint():
+    """Of a spring between two joints the outer one counts, whatever the number of the spring."""
+    forces = (
+        Force("between", ForceKind.SPRING, (1,), {1: 1.0, 3: -1.0}),
+        Force("own", ForceKind.SPRING, (1,), {2: 1.0}),
+    )
+    robot = replace(ROBOT, forces=forces)
+    base = base_parameters(robot)
+    rng = np.random.default_rng(0)
+    q, dq, ddq, tau = rng.normal(size=(4, 300, 3)) * np.array([1.0, 2.0, 3.0])
+    information = build_information(robot, base, [as_prepared(robot, q, dq, ddq, tau)])
+    found = wls(information)
+    fit = torque_errors(robot.active_names, information, found.value)
+    seen = {one.name: one for one in verdict.evidence_of(robot, base, information, found, fit, HeldOut()).parameters}
+    for name, joint in (("Ks1", 2), ("Ks2", 1)):
+        one = seen[name]
+        assert (one.joint, one.kind, one.group) == (robot.active_names[joint], "Ks", "force")
+        assert one.noise == found.sigma[joint]
+    assert seen["Ks2"].effect == pytest.approx(np.sqrt(np.mean(q[:, 1] ** 2)))
+    assert seen["Ks1"].effect == pytest.approx(np.sqrt(np.mean((q[:, 0] - q[:, 2]) ** 2)))
+    odd = replace(found, sigma=np.ones(5))  # of rows that are not those of the joints
+    again = verdict.evidence_of(robot, base, information, odd, fit, HeldOut()).parameters
+    own = own_errors(information)
+    assert {one.name: one.noise for one in again}["Ks2"] == own[1] != found.sigma[1]
