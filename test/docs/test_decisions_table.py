@@ -14,15 +14,28 @@ from ros2_dynid.identification.decisions.effort_delay import EffortDelayThreshol
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffThresholds
 from ros2_dynid.identification.friction import FrictionThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
+from ros2_dynid.identification.validation.diagnosis import DegreesThresholds, MountingThresholds
+from ros2_dynid.identification.validation.effort_scale import ContradictionThresholds, EffortThresholds
 
 PAGE = Path(__file__).parents[2] / "docs" / "identification.md"
 
 
-@pytest.mark.parametrize(
-    "thresholds", [RowCutoffThresholds(), EffortDelayThresholds(), FrictionThresholds(), PriorThresholds()]
-)
-def test_thresholds_on_the_page_are_those_of_the_code(thresholds):
-    name = type(thresholds).__name__
+DECISIONS = [
+    RowCutoffThresholds,
+    EffortDelayThresholds,
+    FrictionThresholds,
+    PriorThresholds,
+    EffortThresholds,
+    MountingThresholds,
+    DegreesThresholds,
+    ContradictionThresholds,
+]
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_thresholds_on_the_page_are_those_of_the_code(decision):
+    thresholds = decision()
+    name = decision.__name__
     row = re.search(rf"`{name}`: ([^|]*)\|", PAGE.read_text())
     assert row, f"{name} is not in the table"
     told = dict(re.findall(r"(\w+) (\([^)]*\)|[\d.e+-]+)", row.group(1)))
