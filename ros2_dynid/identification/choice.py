@@ -16,9 +16,14 @@ from ros2_dynid.identification.model_file import CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
-from ros2_dynid.identification.validation.torque_errors import FittedTorques, HeldOut, fitted_torques, torque_errors
-from ros2_dynid.identification.validation.verdict import (
+from ros2_dynid.identification.validation.torque_errors import (
     AS_WELL,
+    FittedTorques,
+    HeldOut,
+    fitted_torques,
+    torque_errors,
+)
+from ros2_dynid.identification.validation.verdict import (
     Level,
     Remark,
     evidence_of,

@@ -62,6 +62,10 @@ def change_shape(term: FrictionTerm, change: float) -> FrictionTerm:
     return term.with_shape(term.kind.shape.changed(term.shape, float(np.clip(change, -STEP, STEP))))
 
 
+SIGNIFICANCE = 3.0
+"""Standard deviations from zero, or from another value, that are no chance: bench/study_error_bars.py."""
+
+
 @dataclass(frozen=True)
 class FrictionThresholds:
     """When a joint's law is taken, and when its refinement ends.
@@ -92,7 +96,7 @@ class FrictionThresholds:
     terms: int = 3
     shape_change: float = 0.6
     collinear: float = 1e-6
-    significance: float = 3.0
+    significance: float = SIGNIFICANCE
     chunks: int = 60
     same_load: float = 0.02
     same_shape: float = 0.03

@@ -16,6 +16,9 @@ from ros2_dynid.identification.friction import FrictionThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
 from ros2_dynid.identification.validation.diagnosis import DegreesThresholds, MountingThresholds
 from ros2_dynid.identification.validation.effort_scale import ContradictionThresholds, EffortThresholds
+from ros2_dynid.identification.validation.estimator_advice import EstimatorThresholds
+from ros2_dynid.identification.validation.sensor_side import SensorSideThresholds
+from ros2_dynid.identification.validation.verdict import VerdictThresholds
 
 PAGE = Path(__file__).parents[2] / "docs" / "identification.md"
 
@@ -29,6 +32,9 @@ DECISIONS = [
     MountingThresholds,
     DegreesThresholds,
     ContradictionThresholds,
+    SensorSideThresholds,
+    EstimatorThresholds,
+    VerdictThresholds,
 ]
 
 

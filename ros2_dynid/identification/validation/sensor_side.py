@@ -19,18 +19,30 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_folds
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
+from ros2_dynid.identification.validation.torque_errors import FOLDS
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.robot import Array
 
-FOLDS = 5
-SURE = 5.0
-"""A part that is this many standard deviations from zero needs no comparison."""
-SHOWN = 0.05
-"""Share of a joint's torque that viscous friction would make at the motor: real drives have 0.1 to 0.6 of it. If two
-standard deviations of what was estimated are below, a drive's friction would have shown."""
-LIKELY = 2.0
-"""A part must be this many standard deviations above zero to be looked for."""
+
+@dataclass(frozen=True)
+class SensorSideThresholds:
+    """When a joint's effort counts as measured at the link.
+
+    folds: stretches left out in turn to compare laws. certain: standard deviations above zero from which a part is
+    there without a comparison. likely: those from which it may be there at all. visible_share: share of a joint's
+    torque that viscous friction would make at the motor; real drives have 0.1 to 0.6 of it. If what was estimated and
+    two standard deviations are below, a drive's friction would have shown.
+    """
+
+    folds: int = FOLDS
+    certain: float = 5.0
+    likely: float = 2.0
+    visible_share: float = 0.05
+
+
+SENSORS = SensorSideThresholds()
 LAWS = ((), ("Fc",), ("Fv", "Fc"), DRIVE)
+"""Parts of the drive in an effort, the smallest law first."""
 
 
 @dataclass(frozen=True)
@@ -63,44 +75,45 @@ def link_side_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, .
     if not any(side.at_link for side in sides.values()):
         return {}
     mixed = any(side.clear and not side.at_link for side in sides.values())
-    asked = {name: side for name, side in sides.items() if side.at_link or not mixed}
-    with_fc = sum("Fc" in side.measured_drive for side in asked.values()) > 0.5 * len(asked)
-    return {name: ("Fc",) if with_fc or "Fc" in side.measured_drive else () for name, side in asked.items()}
+    at_link = {name: side for name, side in sides.items() if side.at_link or not mixed}
+    with_fc = sum("Fc" in side.measured_drive for side in at_link.values()) > 0.5 * len(at_link)
+    return {name: ("Fc",) if with_fc or "Fc" in side.measured_drive else () for name, side in at_link.items()}
 
 
-def compare_sensor_sides(problem: Problem, estimate: Estimate) -> dict[str, SensorSide]:
+def compare_sensor_sides(
+    problem: Problem, estimate: Estimate, thresholds: SensorSideThresholds = SENSORS
+) -> dict[str, SensorSide]:
     """Return what the effort of each active joint holds, of joints that are not declared to be at the link."""
-    robot, information = problem.robot, problem.information
+    robot, information, leaders = problem.robot, problem.information, problem.base.leaders
+    deviations = estimate.value / np.maximum(estimate.std, 1e-300)
     folds: list[_Fold] | None = None
     sides = {}
     for k, (j, name) in enumerate(zip(robot.active, robot.active_names, strict=True)):
         if robot.joints[j - 1].measured_drive != DRIVE:
             continue
-        leaders = problem.base.leaders
         places = {part: leaders.index(f"{part}{j}") for part in DRIVE if f"{part}{j}" in leaders}
-        share = _share(information, estimate, k, places.get("Fv"))
+        share = _largest_viscous_share(information, estimate, k, places.get("Fv"))
         first = information.layout.friction.start
         terms = [first + i for i, term in enumerate(problem.terms) if term.joint == j]
-        z = {part: _deviations(estimate, place) for part, place in places.items()}
-        surely = any(_deviations(estimate, place) > SURE for place in terms) or z.get("Fv", 0.0) > SURE
-        if surely or not {"Fv", "Fc"} <= set(places):
-            sides[name] = SensorSide(DRIVE, surely, share)
+        viscous = [*terms, places["Fv"]] if "Fv" in places else terms
+        at_motor = bool(np.any(deviations[viscous] > thresholds.certain))
+        if at_motor or not {"Fv", "Fc"} <= set(places):
+            sides[name] = SensorSide(DRIVE, at_motor, share)
             continue
-        folds = _folds(information, estimate) if folds is None else folds
+        folds = _folds(information, estimate, thresholds.folds) if folds is None else folds
         # a part with a negative value, or one that may well be zero, is not there
-        laws = [law for law in LAWS if all(z.get(part, np.inf) > LIKELY for part in law)]
-        laws = [law for law in laws if "Fc" in law or z["Fc"] <= SURE] or [LAWS[-1]]
-        columns = {part: [place] for part, place in places.items()}
-        sides[name] = _compared(folds, columns | {"Fv": [places["Fv"], *terms]}, laws, share)
+        there = {part for part, place in places.items() if deviations[place] > thresholds.likely} | set(DRIVE) - set(
+            places
+        )
+        laws = [law for law in LAWS if set(law) <= there]
+        if deviations[places["Fc"]] > thresholds.certain:
+            laws = [law for law in laws if "Fc" in law]
+        columns = {part: [place] for part, place in places.items()} | {"Fv": viscous}
+        sides[name] = _select_side(folds, columns, laws or [DRIVE], share, thresholds)
     return sides
 
 
-def _deviations(estimate: Estimate, place: int) -> float:
-    """Return how many standard deviations a value is above zero."""
-    return float(estimate.value[place] / max(float(estimate.std[place]), 1e-300))
-
-
-def _share(information: Information, estimate: Estimate, joint: int, place: int | None) -> float:
+def _largest_viscous_share(information: Information, estimate: Estimate, joint: int, place: int | None) -> float:
     """Return the share of a joint's torque that its viscous friction makes, two standard deviations added."""
     if place is None or not np.isfinite(estimate.base_std[place]):
         return np.inf
@@ -124,19 +137,23 @@ class _Fold:
         return float(np.sum((self.tested[:, -1] - self.tested[:, kept] @ estimate.value) ** 2))
 
 
-def _folds(information: Information, estimate: Estimate) -> list[_Fold]:
+def _folds(information: Information, estimate: Estimate, count: int) -> list[_Fold]:
     weights, every = 1.0 / estimate.sigma, range(len(information.blocks))
     return [
         _Fold(
             weighted_triangle(information.take(fold), weights).R,
             weighted_triangle(information.take([b for b in every if b not in fold]), weights).R,
         )
-        for fold in block_folds(information, FOLDS)
+        for fold in block_folds(information, count)
     ]
 
 
-def _compared(
-    folds: Sequence[_Fold], columns: Mapping[str, Sequence[int]], laws: Sequence[tuple[str, ...]], share: float
+def _select_side(
+    folds: Sequence[_Fold],
+    columns: Mapping[str, Sequence[int]],
+    laws: Sequence[tuple[str, ...]],
+    share: float,
+    thresholds: SensorSideThresholds,
 ) -> SensorSide:
     """Return the smallest law whose error on data left out is within the scatter of the best one's.
 
@@ -149,13 +166,13 @@ def _compared(
         for law in laws
     ]
     best = int(np.argmin([error.sum() for error in errors]))
-    chosen, growth, scatter = best, 0.0, 0.0
+    law, growth, scatter = laws[best], 0.0, 0.0
     for k in range(best):
         more = errors[k] - errors[best]
         spread = float(np.sqrt(len(more)) * np.std(more, ddof=1))
         if more.sum() <= spread:
-            chosen, growth, scatter = k, float(more.sum()), spread
+            law, growth, scatter = laws[k], float(more.sum()), spread
             break
-    drive, total = laws[chosen], max(float(errors[best].sum()), 1e-300)
-    clear = "Fv" not in drive and share < SHOWN
-    return SensorSide(drive, clear, share, growth / total, scatter / total)
+    total = max(float(errors[best].sum()), 1e-300)
+    clear = "Fv" not in law and share < thresholds.visible_share
+    return SensorSide(law, clear, share, growth / total, scatter / total)

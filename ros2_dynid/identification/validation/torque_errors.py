@@ -34,6 +34,8 @@ FOLDS = 5
 Each fit keeps four fifths of the data, so it is close to the model that is judged, and each stretch is long enough (six
 of a recording's thirty blocks) to hold motion that the rest has not.
 """
+AS_WELL = 1.05
+"""Held-out error over that of another model up to which one predicts as well: that is the error's scatter."""
 
 
 class ValidatedBy(str, Enum):

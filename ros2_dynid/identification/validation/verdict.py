@@ -15,17 +15,62 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import Option, Text
+from ros2_dynid.identification.friction import SIGNIFICANCE
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
-from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
+from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
 from ros2_dynid.model.efforts import sensor_name
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
+
+ESSENTIAL = "essential"
+
+
+@dataclass(frozen=True)
+class VerdictThresholds:
+    """When a model, a joint or a parameter is good, and when it deserves a remark.
+
+    Errors are relative torque errors, held out where there are such data. good_error, large_error: up to which a model
+    is good, and from which it is a problem, or a joint worth a remark; rigid-body models of real arms reach 2 to 10 %.
+    unknown_error: from which a joint's torque is not known; predicting nothing has an error of 1. carries: share of the
+    largest joint's torque from which a joint that is not known is a problem for the robot. noise_multiple: held-out
+    error over the joint's own noise below which it is noise; noise against noise is sqrt(2). overfit, badly_overfit:
+    held-out over fitted error from which a model does not generalise, if the error is not small anyway. as_well:
+    held-out error over that of another parameter set up to which one predicts as well.
+
+    Parameters by relative standard deviation. well_known, fairly_known: counted in the verdict, as in the papers.
+    poorly_known: from which friction or a rotor is named, if the torque of that uncertainty exceeds the joint's error.
+    significance: standard deviations that are no chance. mostly_prior: share of a parameter that comes from the prior,
+    from which it is named. condition: of W, above which an optimised trajectory would do better; those reach some tens.
+    coverage: share of held-out rows inside the 95 % band below which the error bars do not hold. short: recordings of
+    less [s] could be longer. listed: names in a remark, at most.
+    """
+
+    good_error: float = 0.10
+    large_error: float = 0.15
+    unknown_error: float = 0.5
+    carries: float = 0.1
+    noise_multiple: float = 2.0
+    overfit: float = 2.0
+    badly_overfit: float = 3.0
+    as_well: float = AS_WELL
+    well_known: float = 0.05
+    fairly_known: float = 0.10
+    poorly_known: float = 0.3
+    significance: float = SIGNIFICANCE
+    mostly_prior: float = 0.5
+    condition: float = 300.0
+    coverage: float = 0.9
+    short: float = 60.0
+    listed: int = 8
+
+
+DEFAULTS = VerdictThresholds()
 
 
 @dataclass(frozen=True)
@@ -69,7 +114,7 @@ class ParameterEvidence:
 
     @property
     def dropped(self) -> bool:
-        """Whether it was found not to be essential."""
+        """Whether it is not essential."""
         return self.std == 0.0
 
     @property
@@ -78,14 +123,9 @@ class ParameterEvidence:
         return np.inf if self.std is None or self.dropped else self.std / max(abs(self.value), 1e-300)
 
     @property
-    def matters(self) -> bool:
+    def uncertainty_matters(self) -> bool:
         """Whether its uncertainty makes a larger torque than the joint's error, which no better value would remove."""
         return self.std is not None and self.std * self.effect > self.noise
-
-    @property
-    def negative(self) -> bool:
-        """Whether it is clearly below 0, by a torque that is larger than the joint's error."""
-        return self.std is not None and self.value < -3.0 * self.std and -self.value * self.effect > self.noise
 
 
 @dataclass(frozen=True)
@@ -114,7 +154,7 @@ def evidence_of(
     robot: Robot,
     base: BaseParameters,
     information: Information,
-    found: Estimate,
+    estimate: Estimate,
     fit: Errors,
     held_out: HeldOut,
     *,
@@ -141,14 +181,14 @@ def evidence_of(
     )
     return Evidence(
         joints,
-        _parameters(robot, base, information, found, {term.joint for term in terms}),
+        _parameters(robot, base, information, estimate, {term.joint for term in terms}),
         fit["all"].relative,
         tested["all"].relative if tested else None,
         tested_on(held_out),
         prior_error,
-        found.cond,
-        found.delay,
-        found.delay_std,
+        estimate.cond,
+        estimate.delay,
+        estimate.delay_std,
         seconds,
         held_out.left_out is LeftOut.SAME_MOTION,
     )
@@ -168,10 +208,10 @@ def tested_on(held_out: HeldOut) -> str:
 
 
 def _parameters(
-    robot: Robot, base: BaseParameters, information: Information, found: Estimate, with_terms: Set[int]
+    robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, with_terms: Set[int]
 ) -> tuple[ParameterEvidence, ...]:
     joint_of = {number: j for j, number in enumerate(robot.active)}
-    sigma = found.sigma if found.sigma.shape == (information.n,) else own_errors(information)
+    sigma = estimate.sigma if estimate.sigma.shape == (information.n,) else own_errors(information)
     out = []
     for k, (name, leader) in enumerate(zip(base.names, base.leaders, strict=True)):
         kind, number = split_name(leader)
@@ -180,9 +220,9 @@ def _parameters(
             number = max(element.joints)  # the joint that feels it: of a cylinder, that of the outer pivot
         j = joint_of.get(number)
         effect = 0.0 if j is None else _effect(information, j, k)
-        std = float(found.base_std[k]) if found.base_identified[k] else None
+        std = float(estimate.base_std[k]) if estimate.base_identified[k] else None
         noise = 0.0 if j is None else float(sigma[j])
-        joint, group, value = robot.joints[number - 1].name, group_of(leader), float(found.base[k])
+        joint, group, value = robot.joints[number - 1].name, group_of(leader), float(estimate.base[k])
         shared = group == "friction" and number in with_terms
         out.append(ParameterEvidence(name, joint, kind, group, value, std, effect, noise, shared))
     return tuple(out)
@@ -193,29 +233,6 @@ def _effect(information: Information, j: int, k: int) -> float:
     at = np.flatnonzero(information.columns[j] == k)
     column: Array = information.triangle(j)[:, at]
     return float(np.linalg.norm(column) / np.sqrt(max(int(information.rows[j]), 1)))
-
-
-WELL, FAIRLY = 0.05, 0.10
-"""Relative standard deviations below which a parameter is well, or fairly, known."""
-POORLY = 0.3
-GOOD_ERROR, LARGE_ERROR = 0.10, 0.15
-"""Relative torque errors up to which a model is good, and from which it is a problem, or a joint worth a remark."""
-UNKNOWN = 0.5
-"""From this relative error on a joint's torque is not known: predicting nothing has an error of 1."""
-CARRIES = 0.1
-"""Share of the largest joint's torque from which on a joint that is not known is a problem for the robot."""
-NOISY = 2.0
-"""Held-out errors below this multiple of a joint's own noise are noise: sqrt(2) is noise against noise."""
-OVERFIT, BADLY_OVERFIT = 2.0, 3.0
-"""Held-out over fitted error from which a model does not generalise, if the error is not small anyway."""
-POOR_CONDITION = 300.0
-AS_WELL = 1.05
-"""Held-out error over that of another parameter set up to which one predicts as well: that is its scatter."""
-PUSHING = 3.0
-"""Friction that is below zero by so many standard deviations is no chance."""
-COVERED = 0.9
-"""Share of held-out rows inside the 95 % band of the torque below which the error bars do not hold."""
-ESSENTIAL = "essential"
 
 
 class Level(str, Enum):
@@ -239,21 +256,21 @@ class Remark:
     text: str
 
 
-def verdict(evidence: Evidence) -> list[Remark]:
+def verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
     """Return the remarks, problems first."""
-    joints = _joints(evidence)
+    joints = _joints(evidence, thresholds)
     remarks = [
-        *_overall(evidence, joints),
+        *_overall(evidence, joints, thresholds),
         *joints,
-        *_coloured(evidence.joints),
-        *_known(evidence.parameters),
-        *_poor(evidence),
-        *_negative(evidence.parameters),
+        *_coloured(evidence.joints, thresholds),
+        *_known(evidence.parameters, thresholds),
+        *_poor(evidence, thresholds),
+        *_negative(evidence.parameters, thresholds),
     ]
-    if evidence.cond > POOR_CONDITION:
+    if evidence.cond > thresholds.condition:
         text = f"the condition number is {evidence.cond:.0f}: an optimised exciting trajectory will do better"
         remarks.append(Remark(Level.WARNING, text))
-    if abs(evidence.delay) > 3.0 * evidence.delay_std:
+    if abs(evidence.delay) > thresholds.significance * evidence.delay_std:
         late = "late" if evidence.delay > 0 else "early"
         size = f"{abs(1e3 * evidence.delay):.2f} +- {1e3 * evidence.delay_std:.2f} ms"
         remarks.append(Remark(Level.NOTE, f"the effort was recorded {size} {late} against the positions: corrected"))
@@ -261,11 +278,13 @@ def verdict(evidence: Evidence) -> list[Remark]:
     return sorted(remarks, key=lambda remark: order.index(remark.level))
 
 
-def _overall(evidence: Evidence, joints: Sequence[Remark]) -> list[Remark]:
+def _overall(evidence: Evidence, joints: Sequence[Remark], thresholds: VerdictThresholds) -> list[Remark]:
     """Judge all joints together; never good while a joint that carries torque is not known."""
     fit, tested = evidence.fit, evidence.held_out
     error = fit if tested is None else tested
-    level = Level.GOOD if error < GOOD_ERROR else Level.WARNING if error < LARGE_ERROR else Level.PROBLEM
+    level = Level.PROBLEM
+    if error < thresholds.large_error:
+        level = Level.GOOD if error < thresholds.good_error else Level.WARNING
     if level is Level.GOOD and (tested is None or any(remark.level is Level.PROBLEM for remark in joints)):
         level = Level.WARNING
     text = f"the torque error is {100 * fit:.1f} % on the data used"
@@ -278,32 +297,33 @@ def _overall(evidence: Evidence, joints: Sequence[Remark]) -> list[Remark]:
     if evidence.same_motion:
         text = "the motion repeats itself, so these stretches hold nothing that was not fitted to"
         remarks.append(Remark(Level.WARNING, f"{text}: test on a recording of another motion"))
-    if tested is not None and tested > OVERFIT * fit and tested > GOOD_ERROR:
+    if tested is not None and tested > max(thresholds.overfit * fit, thresholds.good_error):
         text = "the model does not hold beyond the motion that it was fitted to: record longer, and more varied motion"
-        remarks.append(Remark(Level.PROBLEM if tested > BADLY_OVERFIT * fit else Level.WARNING, text))
+        remarks.append(Remark(Level.PROBLEM if tested > thresholds.badly_overfit * fit else Level.WARNING, text))
     return remarks
 
 
-def _joints(evidence: Evidence) -> list[Remark]:
+def _joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
     """Remark on every joint whose torque is predicted badly, with what would help."""
     largest = max((joint.torque for joint in evidence.joints), default=0.0)
     remarks = []
     for joint in evidence.joints:
-        if joint.error <= LARGE_ERROR:
+        if joint.error <= thresholds.large_error:
             continue
-        unknown, carries = joint.error > UNKNOWN, joint.torque > CARRIES * largest
+        unknown = joint.error > thresholds.unknown_error
+        carries = joint.torque > thresholds.carries * largest
         level = Level.PROBLEM if unknown and carries else Level.WARNING if unknown or carries else Level.NOTE
         where = "" if joint.held_out is None else " on held-out data"
         name = f"{joint.name} is not known" if unknown else joint.name
         torque = f"{100 * joint.error:.0f} % of its torque ({_size(joint.torque)} rms)"
-        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_hint(joint)}"))
+        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_hint(joint, thresholds)}"))
     return remarks
 
 
-def _hint(joint: JointEvidence) -> str:
+def _hint(joint: JointEvidence, thresholds: VerdictThresholds) -> str:
     """Return why a joint is predicted badly, and what would help."""
-    if joint.error * joint.torque > NOISY * joint.noise:
-        if joint.held_out is None or joint.held_out <= OVERFIT * joint.fit:
+    if joint.error * joint.torque > thresholds.noise_multiple * joint.noise:
+        if joint.held_out is None or joint.held_out <= thresholds.overfit * joint.fit:
             alone = f"its rows alone fit to {_size(100 * joint.noise / joint.torque)} %"
             return f"{alone}: what it shares with other joints is not right: a coupling, a spring, a gain that is off"
         return f"in the fit it is {100 * joint.fit:.0f} %: record longer, and more varied motion of all joints"
@@ -315,97 +335,114 @@ def _hint(joint: JointEvidence) -> str:
     return f"its noise is {_size(joint.noise)} rms: only larger torques (faster motion, a load) or a better sensor help"
 
 
-def _coloured(joints: Sequence[JointEvidence]) -> list[Remark]:
+def _coloured(joints: Sequence[JointEvidence], thresholds: VerdictThresholds) -> list[Remark]:
     names = [joint.name for joint in joints if joint.coloured]
     if not names:
         return []
-    text = f"errors of {_listed(names)} are not random in time: the model lacks something there"
+    text = f"errors of {_listed(names, thresholds)} are not random in time: the model lacks something there"
     return [Remark(Level.NOTE, f"{text} (the error bars allow for it)")]
 
 
-def _known(parameters: Sequence[ParameterEvidence]) -> list[Remark]:
+def _known(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
     count = sum(not parameter.dropped for parameter in parameters)
-    well, fairly = (sum(p.relative_std < limit for p in parameters) for limit in (WELL, FAIRLY))
-    text = f"{well} of {count} base parameters are known to {100 * WELL:.0f} % or better, {fairly} to"
-    remarks = [Remark(Level.NOTE, f"{text} {100 * FAIRLY:.0f} %")]
+    limits = (thresholds.well_known, thresholds.fairly_known)
+    well, fairly = (sum(p.relative_std < limit for p in parameters) for limit in limits)
+    text = f"{well} of {count} base parameters are known to {100 * limits[0]:.0f} % or better, {fairly} to"
+    remarks = [Remark(Level.NOTE, f"{text} {100 * limits[1]:.0f} %")]
     unknown = [parameter for parameter in parameters if parameter.std is None]
     if unknown:
-        names, joints = _listed([p.name for p in unknown]), _listed(sorted({p.joint for p in unknown}))
+        names, joints = (
+            _listed([p.name for p in unknown], thresholds),
+            _listed(sorted({p.joint for p in unknown}), thresholds),
+        )
         text = f"not excited: {names}; move {joints} more, and other joints at the same time"
         remarks.append(Remark(Level.PROBLEM, text))
     return remarks
 
 
-def _poor(evidence: Evidence) -> list[Remark]:
+def _poor(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
     """Remark on friction and rotors that are poorly known, where that matters for the torque."""
     poor: dict[str, list[ParameterEvidence]] = {}
     for p in evidence.parameters:
-        counts = p.group in ("friction", "rotor") and not p.shared and p.matters
-        if counts and np.isfinite(p.relative_std) and p.relative_std > POORLY:
+        counts = p.group in ("friction", "rotor") and not p.shared and p.uncertainty_matters
+        if counts and np.isfinite(p.relative_std) and p.relative_std > thresholds.poorly_known:
             poor.setdefault(p.joint, []).append(p)
     remarks = []
-    for joint, few in poor.items():
-        groups = {p.group for p in few}
+    for joint, parameters in poor.items():
+        groups = {p.group for p in parameters}
         hints = [
             hint
             for group, hint in (("rotor", "accelerate it more"), ("friction", "vary its speed more"))
             if group in groups
         ]
-        longer = ", or record longer" if evidence.seconds < 60 else ""
-        text = f"{joint}: {_listed([p.name for p in few])} poorly known; {' and '.join(hints)}{longer}"
+        longer = ", or record longer" if evidence.seconds < thresholds.short else ""
+        text = (
+            f"{joint}: {_listed([p.name for p in parameters], thresholds)} poorly known; {' and '.join(hints)}{longer}"
+        )
         remarks.append(Remark(Level.WARNING, text))
     return remarks
 
 
-def _negative(parameters: Sequence[ParameterEvidence]) -> list[Remark]:
-    """Remark on friction and rotors below 0, which no joint has."""
-    names = [p.name for p in parameters if p.kind in ("Fv", "Fc", "Ia") and p.negative and not p.shared]
+def _negative(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
+    """Remark on friction and rotors clearly below 0, which no joint has, by a larger torque than the joint's error."""
+    names = [
+        p.name
+        for p in parameters
+        if p.kind in ("Fv", "Fc", "Ia") and not p.shared and p.std is not None
+        if p.value < -thresholds.significance * p.std and -p.value * p.effect > p.noise
+    ]
     if not names:
         return []
-    text = f"{_listed(names)} came out negative: check whether the effort is filtered or late, and the friction law"
-    return [Remark(Level.WARNING, text)]
+    text = "came out negative: check whether the effort is filtered or late, and the friction law"
+    return [Remark(Level.WARNING, f"{_listed(names, thresholds)} {text}")]
 
 
 def _size(x: float) -> str:
     return f"{x:.0f}" if x >= 100.0 else f"{x:.2g}"
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(names: Sequence[str], thresholds: VerdictThresholds) -> str:
+    more = len(names) - thresholds.listed
+    return ", ".join(names[: thresholds.listed]) + (f" and {more} more" if more > 0 else "")
 
 
-def remark_on_prior(prior_fit: PriorFit | None, names: Sequence[str]) -> list[Remark]:
+def remark_on_prior(
+    prior_fit: PriorFit | None, names: Sequence[str], thresholds: VerdictThresholds = DEFAULTS
+) -> list[Remark]:
     """Say how much of the model is not the data's; names: of the base parameters."""
     if prior_fit is None or not prior_fit.used:
         return []
     weight, shares = prior_fit.weight, prior_fit.share[prior_fit.estimate.layout.base]
-    most = [name for name, share in zip(names, shares, strict=True) if share > 0.5]
+    mostly = [name for name, share in zip(names, shares, strict=True) if share > thresholds.mostly_prior]
     text = (
         f"{100 * prior_fit.base_share:.0f} % of what is said about the base parameters comes from "
         f"{prior_fit.prior.source}, which lowers the held-out error by {100 * weight.gain:.0f} +- "
-        f"{100 * weight.scatter:.0f} %; mostly from there: {', '.join(most) or 'none'}"
+        f"{100 * weight.scatter:.0f} %; mostly from there: {', '.join(mostly) or 'none'}"
     )
     return [Remark(Level.NOTE, text)]
 
 
-def remark_on_essential(sets: Mapping[str, SetErrors]) -> list[Remark]:
+def remark_on_essential(sets: Mapping[str, SetErrors], thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
     """Say so where the essential parameters alone predict held-out data worse than all of them."""
     if ESSENTIAL not in sets or not sets[ESSENTIAL].validation:
         return []
-    every, few = (sets[name].validation["all"].relative for name in (BASE, ESSENTIAL))
-    if few <= AS_WELL * every:
+    every, essential = (sets[name].validation["all"].relative for name in (BASE, ESSENTIAL))
+    if essential <= thresholds.as_well * every:
         return []
-    text = f"the essential parameters alone have {100 * few:.1f} % on held-out data, all of them {100 * every:.1f} %"
+    text = (
+        f"the essential parameters alone have {100 * essential:.1f} % on held-out data, all of them {100 * every:.1f} %"
+    )
     return [Remark(Level.WARNING, Text(text, ": too few are left; identify without ", Option("essential", True)))]
 
 
-def remark_on_held_friction(names: Sequence[str], free: Estimate, estimate: Estimate) -> list[Remark]:
+def remark_on_held_friction(
+    names: Sequence[str], free: Estimate, estimate: Estimate, thresholds: VerdictThresholds = DEFAULTS
+) -> list[Remark]:
     """Say which coefficients of friction only brake because the fit holds them at zero.
 
     names: of base parameters and friction terms; free: the fit without that.
     """
-    pushing = free.value < -PUSHING * free.std
+    pushing = free.value < -thresholds.significance * free.std
     pairs = zip(names, pushing, estimate.value, strict=False)
     held = [name for name, before, after in pairs if before and after == 0.0]
     if not held:
@@ -442,14 +479,14 @@ def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
     return [Remark(Level.NOTE, hint)]
 
 
-def remark_on_coverage(coverage: Mapping[str, float]) -> list[Remark]:
+def remark_on_coverage(coverage: Mapping[str, float], thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
     """Say whether the 95 % band of the prediction holds on data that were not used."""
     if "all" not in coverage:
         return []
     share = coverage["all"]
     text = f"the 95 % band of the torque holds {100 * share:.0f} % of the held-out rows"
-    if share >= COVERED:
+    if share >= thresholds.coverage:
         return [Remark(Level.GOOD, text)]
-    low = [name for name, one in coverage.items() if one < COVERED and name != "all"]
+    low = [name for name, one in coverage.items() if one < thresholds.coverage and name != "all"]
     text += f", too few at {', '.join(low)}: the error bars do not hold there; record longer, and more varied motion"
     return [Remark(Level.WARNING, text)]

@@ -17,7 +17,7 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation.estimator_advice import FAR, WELL, WORSE, advise_estimator
+from ros2_dynid.identification.validation.estimator_advice import DEFAULTS, advise_estimator
 from ros2_dynid.identification.validation.torque_errors import held_out_in_folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
@@ -48,13 +48,13 @@ def moved(estimate, place, deviations):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_bias_is_told_by_the_parameter_that_is_off_by_most_bars_of_the_estimate_without(noisy, sign):
     problem, unbiased, _ = noisy
-    well = np.flatnonzero(unbiased.base_std < WELL * np.abs(unbiased.base))
-    poor = np.flatnonzero(unbiased.base_std > 2.0 * WELL * np.abs(unbiased.base))
+    well = np.flatnonzero(unbiased.base_std < DEFAULTS.well_known * np.abs(unbiased.base))
+    poor = np.flatnonzero(unbiased.base_std > 2.0 * DEFAULTS.well_known * np.abs(unbiased.base))
     assert len(well) > 1 and len(poor)
     place = well[1]
-    near = advise_estimator(problem, moved(unbiased, place, sign * 0.99 * FAR))
+    near = advise_estimator(problem, moved(unbiased, place, sign * 0.99 * DEFAULTS.bias))
     assert near.method is Method.WLS and near.reason is None
-    far = advise_estimator(problem, moved(unbiased, place, sign * 1.01 * FAR))
+    far = advise_estimator(problem, moved(unbiased, place, sign * 1.01 * DEFAULTS.bias))
     assert far.method is Method.IV and f"{BASE.names[place]} is off by 3.0 standard deviations" in far.reason
     assert "biases wls" in far.reason
     assert near.noise == far.noise == np.max(noise_share(problem.prepared[0], 40.0))
@@ -62,7 +62,7 @@ def test_bias_is_told_by_the_parameter_that_is_off_by_most_bars_of_the_estimate_
     hardly = replace(moved(unbiased, poor[0], sign * 50.0), covariance=unbiased.covariance)
     assert advise_estimator(problem, hardly).reason is None, "what is hardly excited says nothing"
     narrow = unbiased.covariance.copy()
-    narrow[poor[0], poor[0]] = (0.5 * WELL * unbiased.base[poor[0]]) ** 2
+    narrow[poor[0], poor[0]] = (0.5 * DEFAULTS.well_known * unbiased.base[poor[0]]) ** 2
     told = advise_estimator(problem, replace(hardly, covariance=narrow))
     assert told.method is Method.IV, "well excited, as either estimate says"
     lost = unbiased.identified.copy()
@@ -117,10 +117,10 @@ def test_least_squares_is_named_where_it_predicts_better_than_what_corrects_noth
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if ratio(middle) < WORSE else (low, middle)
+        low, high = (middle, high) if ratio(middle) < DEFAULTS.as_well else (low, middle)
     assert advise_estimator(problem, fit(None)).method is Method.WLS
     for share, said in ((0.98 * low, False), (1.02 * high, True)):
         told = advise_estimator(problem, fit(None), worse(share))
         assert told.method is Method.WLS and (told.reason is not None) == said
     assert f"least squares {100 * theirs:.1f} %" in told.reason and "uses less of the data" in told.reason
-    assert (advise_estimator(problem, fit(None), fit).reason is not None) == (ours > WORSE * theirs)
+    assert (advise_estimator(problem, fit(None), fit).reason is not None) == (ours > DEFAULTS.as_well * theirs)

@@ -19,9 +19,7 @@ from ros2_dynid.identification.regression.information import block_folds
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.sensor_side import (
     LAWS,
-    LIKELY,
-    SHOWN,
-    SURE,
+    SENSORS,
     SensorSide,
     compare_sensor_sides,
     link_side_sensors,
@@ -61,8 +59,8 @@ def side_by_hand(problem, estimate, joint):
     tau, block = p.tau / estimate.sigma, np.arange(N) // 20
     z = {part: estimate.value[place(part, joint)] / estimate.std[place(part, joint)]
          for part in DRIVE if f"{part}{joint}" in BASE.leaders}  # fmt: skip
-    laws = [law for law in LAWS if all(z.get(part, np.inf) > LIKELY for part in law)]
-    laws = [law for law in laws if "Fc" in law or z["Fc"] <= SURE] or [LAWS[-1]]
+    laws = [law for law in LAWS if all(z.get(part, np.inf) > SENSORS.likely for part in law)]
+    laws = [law for law in laws if "Fc" in law or z["Fc"] <= SENSORS.certain] or [LAWS[-1]]
     errors = []
     for law in laws:
         kept = [k for k, leader in enumerate(BASE.leaders) if leader not in {f"{part}{joint}" for part in z} - {
@@ -94,13 +92,13 @@ def test_sides_are_those_of_laws_compared_by_hand(seed, drives):
         largest = abs(estimate.base[k]) + 2.0 * estimate.base_std[k]
         share = largest * np.linalg.norm(p.dq[:, j - 1]) / np.linalg.norm(p.tau[:, j - 1])
         assert side.share == pytest.approx(share, rel=1e-6)
-        if estimate.value[k] > SURE * estimate.std[k]:
+        if estimate.value[k] > SENSORS.certain * estimate.std[k]:
             assert (side.measured_drive, side.clear, side.growth) == (DRIVE, True, 0.0)
             continue
         felt, growth, scatter = side_by_hand(problem, estimate, j)
         assert side.measured_drive == felt
         assert (side.growth, side.scatter) == (pytest.approx(growth, abs=1e-6), pytest.approx(scatter, abs=1e-6))
-        assert side.clear == ("Fv" not in felt and share < SHOWN)
+        assert side.clear == ("Fv" not in felt and share < SENSORS.visible_share)
 
 
 def test_a_joint_at_the_link_is_not_asked_and_one_that_is_not_known_has_no_share():
@@ -121,7 +119,7 @@ def test_a_joint_at_the_link_is_not_asked_and_one_that_is_not_known_has_no_share
     )
 
 
-@pytest.mark.parametrize(("deviations", "certain"), [(1.01 * SURE, True), (0.99 * SURE, False)])
+@pytest.mark.parametrize(("deviations", "certain"), [(1.01 * SENSORS.certain, True), (0.99 * SENSORS.certain, False)])
 def test_a_friction_term_that_is_certainly_there_is_of_a_motor(deviations, certain):
     terms = (FrictionTerm(3, FrictionKind.CUBIC),)
     problem = problem_of(((0.0, 0.0, 0.0),) * 3, terms=terms)
