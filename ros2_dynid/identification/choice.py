@@ -18,9 +18,9 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
 from ros2_dynid.identification.validation.torque_errors import (
     AS_WELL,
-    FittedTorques,
+    Comparison,
     HeldOut,
-    fitted_torques,
+    compare_torques,
     torque_errors,
 )
 from ros2_dynid.identification.validation.verdict import (
@@ -46,7 +46,7 @@ class Choice:
     value: Array
     errors: SetErrors
     validation: HeldOut
-    fitted: FittedTorques
+    fitted: Comparison
     remarks: tuple[Remark, ...]
 
 
@@ -59,7 +59,7 @@ def choose_candidate(
     if scores.comparisons is None:  # nor may the errors that are shown speak against it
         served = min(served, select_served_set(scores.sets, asked=asked), key=list(scores.sets).index)
     value, errors = candidates.values[served], scores.sets[served]
-    fitted = fitted_torques(problem, value)
+    fitted = compare_torques(problem.robot, problem.base, problem.prepared, value, problem.prior, terms=problem.terms)
     choice = Choice(served, value, errors, scores.validations[served], fitted, ())
     remarks = _remarks(problem, estimation, candidates, scores, choice, options)
     return Choice(served, value, errors, choice.validation, fitted, tuple(remarks))
@@ -115,7 +115,7 @@ def judge_estimate(problem: Problem, candidates: Candidates, choice: Choice) -> 
             choice.errors.fit,
             choice.validation,
             prior_error=prior_error,
-            whiteness=choice.fitted.white,
+            whiteness=choice.fitted.whiteness,
             seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
             terms=problem.terms,
         )

@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation.even_grid import _even_times, gap_edg
 from ros2_dynid.identification.preparation.prepare import joined_prepared
 from ros2_dynid.identification.preparation.prepared import shift_effort
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.information import Block, Information, block_folds
+from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import (
     check_rows,
     error_levels,
@@ -27,7 +27,6 @@ from ros2_dynid.identification.regression.least_squares import (
     upper_solved,
     wls,
 )
-from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds
 from ros2_dynid.model.load import load_robot
 
 ROBOT = load_robot("demo3")
@@ -224,37 +223,6 @@ def test_parts_of_an_estimate_by_name():
     np.testing.assert_array_equal(found.value, np.arange(18.0))
     bare = Estimate(ColumnLayout(2), value[:2], -np.eye(2), known[1:3], np.ones(1), 1.0, 2, Method.WLS)
     assert (bare.delay, bare.delay_std, bare.load.shape) == (0.0, 0.0, (0,)) and bare.std.tolist() == [0.0, 0.0]
-
-
-# --- errors
-
-
-def test_errors_of_joints_and_of_all():
-    found = error_table(["a", "b"], np.array([3.0, 4.0]), np.array([30.0, 5.0]), np.array([9, 16]))
-    assert (found["a"].rms, found["a"].relative) == (1.0, 0.1) and (found["b"].rms, found["b"].relative) == (1.0, 0.8)
-    assert found["all"].rms == pytest.approx(5.0 / 5.0) and found["all"].relative == pytest.approx(5.0 / np.sqrt(925.0))
-    empty = error_table(["a"], np.zeros(1), np.zeros(1), np.array([0]))
-    assert empty["a"].rms == empty["a"].relative == empty["all"].relative == 0.0
-
-
-def test_folds_are_stretches_of_about_the_same_number_of_rows():
-    info = information([(10, 10)] * 6)
-    assert folds(info, 3) == [[0, 1], [2, 3], [4, 5]] and folds(info, 2) == [[0, 1, 2], [3, 4, 5]]
-    for k in (0, 1, 7):
-        with pytest.raises(InputError, match="choose 2 to 6"):
-            folds(info, k)
-    heavy = information([(60, 60), (10, 10), (10, 10), (10, 10), (10, 10), (20, 20)])
-    assert folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
-    ending = information([(10, 10), (10, 10), (10, 10), (10, 10), (0, 0)])
-    assert block_folds(ending, 2) == [[0, 1], [2, 3, 4]], "a last block without rows is lost nowhere"
-    assert block_folds(information([(10, 10), (0, 0)]), 3) == [] and len(block_folds(info, 9)) == 6
-
-
-@pytest.mark.parametrize(("correlation", "probability", "coloured"), [
-    (0.3, 0.001, True), (-0.3, 0.001, True), (0.19, 0.001, False), (0.3, 0.011, False), (0.21, 0.009, True),
-])  # fmt: skip
-def test_what_counts_as_coloured(correlation, probability, coloured):
-    assert Whiteness(correlation, probability).coloured == coloured
 
 
 # --- do joints agree about a load?

@@ -47,8 +47,9 @@ class VerdictThresholds:
     poorly_known: from which friction or a rotor is named, if the torque of that uncertainty exceeds the joint's error.
     significance: standard deviations that are no chance. mostly_prior: share of a parameter that comes from the prior,
     from which it is named. condition: of W, above which an optimised trajectory would do better; those reach some tens.
-    coverage: share of held-out rows inside the 95 % band below which the error bars do not hold. short: recordings of
-    less [s] could be longer. listed: names in a remark, at most.
+    coverage: share of held-out rows inside the 95 % band below which the error bars do not hold.
+    colour_chance, colour_correlation: chance below which, and correlation above which, errors are not random in time.
+    short: recordings of less [s] could be longer. listed: names in a remark, at most.
     """
 
     good_error: float = 0.10
@@ -66,6 +67,8 @@ class VerdictThresholds:
     mostly_prior: float = 0.5
     condition: float = 300.0
     coverage: float = 0.9
+    colour_chance: float = 0.01
+    colour_correlation: float = 0.2
     short: float = 60.0
     listed: int = 8
 
@@ -162,12 +165,18 @@ def evidence_of(
     whiteness: Mapping[str, Whiteness] | None = None,
     seconds: float = np.inf,
     terms: Sequence[FrictionTerm] = (),
+    thresholds: VerdictThresholds = DEFAULTS,
 ) -> Evidence:
     """Return the evidence of an estimate from the information it was fitted to; terms: of its friction law."""
     moving = information.in_motion()
     names, noise = robot.active_names, own_errors(moving)
     torque = joint_torques(moving) / np.sqrt(np.maximum(moving.rows, 1))
-    white, tested = whiteness or {}, held_out.errors
+    tested = held_out.errors
+    coloured = {
+        name
+        for name, white in (whiteness or {}).items()
+        if white.probability < thresholds.colour_chance and abs(white.correlation) > thresholds.colour_correlation
+    }
     joints = tuple(
         JointEvidence(
             name,
@@ -175,7 +184,7 @@ def evidence_of(
             float(noise[j]),
             fit[name].relative,
             tested[name].relative if tested else None,
-            name in white and white[name].coloured,
+            name in coloured,
         )
         for j, name in enumerate(names)
     )

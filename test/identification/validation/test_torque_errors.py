@@ -8,28 +8,31 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.information import Block, Information, block_folds
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation.effort_scale import sample_motion
 from ros2_dynid.identification.validation.torque_errors import (
+    FIRST,
+    LAGS,
     HeldOut,
+    Whiteness,
     compare_torques,
     cross_validate,
-    fitted_torques,
+    error_table,
+    filter_length,
     folds,
     held_out_in_folds,
-    lag_of,
-    row_evidence,
+    measure_whiteness,
     torque_errors,
 )
 from ros2_dynid.identification.validation.verdict import evidence_of
@@ -102,16 +105,15 @@ def test_rows_left_out_are_in_no_number_and_blank_in_pictures(delay):
         )
         assert found.largest[j] == pytest.approx(np.abs(t).max())
     assert found.coverage["all"] == pytest.approx(inside[keep].mean())
-    stride = -(-len(tau) // 400)
-    assert stride == 5 and len(tau) % 400
-    some = slice(0, None, stride)
+    first = len(own[0][0])
+    some = np.concatenate((np.arange(0, first, 8), np.arange(first, len(tau), 8)))  # at most 400 of them
+    assert 200 < len(some) < 400
     np.testing.assert_allclose(found.data.tau, np.where(keep, tau, np.nan)[some])
     np.testing.assert_allclose(found.data.predicted, predicted[some])
     np.testing.assert_allclose(found.data.prior, (W @ prior[: W.shape[2]])[some])
     for name in ("q", "dq", "ddq"):
         whole = np.concatenate([getattr(one, name)[at] for one, (at, _, _) in zip(recordings, own, strict=True)])
         np.testing.assert_array_equal(getattr(found.data, name), whole[some])
-    first = len(own[0][0])
     warmth = np.concatenate((recordings[0].temperature[own[0][0]], np.full((len(tau) - first, 3), np.nan)))
     np.testing.assert_array_equal(found.data.temperature, warmth[some])
     t = np.concatenate((recordings[0].t[own[0][0]] - 5.0, recordings[1].t[own[1][0]] - 5.0 + 8.99))
@@ -130,22 +132,18 @@ def test_times_of_several_recordings_follow_each_other_and_one_keeps_its_own():
         compare_torques(ROBOT, BASE, [replace(recordings[0], segments=())], VALUE, PRIOR)
 
 
-@pytest.mark.parametrize(("limit", "stride"), [(1500, 1), (1499, 2), (750, 2), (749, 3), (10, 150)])
+@pytest.mark.parametrize(("limit", "stride"), [(1500, 1), (1499, 2), (750, 2), (749, 4), (10, 256)])
 def test_no_more_rows_are_pictured_than_allowed(limit, stride):
     recordings = [replace(recording(k, 500), segments=(slice(0, 500),)) for k in range(3)]
     found = compare_torques(ROBOT, BASE, recordings, VALUE, PRIOR, limit=limit)
-    q = np.concatenate([one.q for one in recordings])
-    np.testing.assert_array_equal(found.data.q, q[::stride])
+    np.testing.assert_array_equal(found.data.q, np.concatenate([one.q[::stride] for one in recordings]))
     assert len(found.data.q) <= limit
 
 
 def test_fitted_rows_have_their_terms_and_what_is_left_out_is_blank():
     whole = recording(0)
-    information = build_information(ROBOT, BASE, [whole], delay=True, terms=TERMS)
-    prior = information.layout.vector(PRIOR)
-    problem = Problem(ROBOT, BASE, (whole,), information, prior, TERMS)
     value = np.concatenate((VALUE, (0.6, 0.3, 0.01)))
-    found = fitted_torques(problem, value, limit=450)
+    found = compare_torques(ROBOT, BASE, [whole], value, np.append(PRIOR, np.zeros(3)), limit=450, terms=TERMS)
     at, keep, W = rows_of(whole)
     some = slice(0, None, 2)
     np.testing.assert_allclose(found.data.predicted, (W @ value[:-1])[some])
@@ -156,15 +154,7 @@ def test_fitted_rows_have_their_terms_and_what_is_left_out_is_blank():
         e = whole.tau[at, j] - W[:, j] @ value[:-1]
         e = np.where(keep[:, j], e - e[keep[:, j]].mean(), 0.0)
         rho = [float(e[k:] @ e[:-k]) / float(e @ e) for k in range(1, 5)]
-        assert found.white[name].correlation == pytest.approx(max(rho, key=abs), abs=1e-9)
-
-
-def test_moments_of_successive_rows_are_kept_where_they_are_asked_for():
-    whole = recording(0)
-    information = build_information(ROBOT, BASE, [whole], delay=False)
-    for asked in (True, False):
-        found = row_evidence(ROBOT, BASE, (), False, information.columns, 3, whole, successive=asked)
-        assert (found.successive is not None) == asked and found.pictured.stride == 3
+        assert found.whiteness[name].correlation == pytest.approx(max(rho, key=abs), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +162,7 @@ def test_moments_of_successive_rows_are_kept_where_they_are_asked_for():
 )
 def test_the_length_of_the_filter_in_rows(rate, cutoff, lag):
     settings = replace(as_prepared(ROBOT, *np.zeros((4, 3, 3))).filter, row_rate=rate, row_cutoff=cutoff)
-    assert lag_of(settings) == lag
+    assert filter_length(settings) == lag
 
 
 def test_samples_are_spread_over_stretches_alone():
@@ -239,3 +229,89 @@ def test_folds_need_rows_in_as_many_blocks():
     with pytest.raises(InputError, match="5 folds"):
         held_out_in_folds(["a"], information, 5, lambda blocks: wls(information.take(blocks)))
     assert held_out_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut(switched_off=True)
+
+
+def information(rows):
+    """Return blocks with so many rows of two joints each."""
+    rng = np.random.default_rng(0)
+    blocks = tuple(
+        Block(tuple(rng.normal(size=(max(n, 1), 3)) for n in counts), np.array(counts), float(k), k + 1.0)
+        for k, counts in enumerate(rows)
+    )
+    return Information(blocks, (np.arange(2), np.arange(2)), ColumnLayout(2))
+
+
+def test_errors_of_joints_and_of_all():
+    found = error_table(["a", "b"], np.array([3.0, 4.0]), np.array([30.0, 5.0]), np.array([9, 16]))
+    assert (found["a"].rms, found["a"].relative) == (1.0, 0.1) and (found["b"].rms, found["b"].relative) == (1.0, 0.8)
+    assert found["all"].rms == pytest.approx(5.0 / 5.0) and found["all"].relative == pytest.approx(5.0 / np.sqrt(925.0))
+    empty = error_table(["a"], np.zeros(1), np.zeros(1), np.array([0]))
+    assert empty["a"].rms == empty["a"].relative == empty["all"].relative == 0.0
+
+
+def test_folds_are_stretches_of_about_the_same_number_of_rows():
+    info = information([(10, 10)] * 6)
+    assert folds(info, 3) == [[0, 1], [2, 3], [4, 5]] and folds(info, 2) == [[0, 1, 2], [3, 4, 5]]
+    for k in (0, 1, 7):
+        with pytest.raises(InputError, match="choose 2 to 6"):
+            folds(info, k)
+    heavy = information([(60, 60), (10, 10), (10, 10), (10, 10), (10, 10), (20, 20)])
+    assert folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
+    ending = information([(10, 10), (10, 10), (10, 10), (10, 10), (0, 0)])
+    assert block_folds(ending, 2) == [[0, 1], [2, 3, 4]], "a last block without rows is lost nowhere"
+    assert block_folds(information([(10, 10), (0, 0)]), 3) == [] and len(block_folds(info, 9)) == 6
+
+
+# --- are errors random in time?
+
+
+def whiteness_by_definition(error, keep, lag):
+    """Return the correlation furthest from 0 of errors with themselves 1 ... LAGS lags later, and its chance."""
+    e = np.where(keep, error - error[keep].mean(), 0.0)
+    rho = max((float(e[k * lag :] @ e[: -k * lag]) / float(e @ e) for k in range(1, LAGS + 1)), key=abs)
+    one = 2.0 * norm.sf(abs(rho) * np.sqrt(max(np.count_nonzero(keep) / lag, 2.0)))
+    return rho, 1.0 - (1.0 - one) ** LAGS
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_the_whiteness_of_errors_is_that_of_its_definition(few):
+    rng = np.random.default_rng(3)
+    for error in (rng.normal(size=1500), 0.3 + np.convolve(rng.normal(size=1600), np.ones(40) / 6.0, "valid")[:1500]):
+        keep = rng.uniform(size=1500) > 0.2
+        keep &= np.arange(1500) < (8 if few else 1500)  # fewer than two independent rows
+        found = measure_whiteness(error, np.ones(1500), keep, 5)
+        wanted = whiteness_by_definition(error, keep, 5)
+        assert (found.correlation, found.probability) == (pytest.approx(wanted[0]), pytest.approx(wanted[1], abs=1e-12))
+
+
+def test_errors_that_hang_together_beyond_the_filter_are_seen():
+    """Noise filtered over 10 rows is white beyond them; a slow wave, of either sign one filter later, is not."""
+    rng = np.random.default_rng(2)
+    white = np.convolve(rng.normal(size=4009), np.ones(10) / 10, mode="valid")
+    t, keep = np.arange(4000), np.ones(4000, dtype=bool)
+    slow, turning = (white + 0.3 * np.sin(2 * np.pi * t / period) for period in (400.0, 20.0))
+    found = [measure_whiteness(error, 10.0 + white, keep, 10) for error in (white, slow, turning, white + 100.0)]
+    assert found[0].probability > 0.01 > max(found[1].probability, found[2].probability)
+    assert found[1].correlation == pytest.approx(0.045 / (0.045 + 0.1), abs=0.1) and found[2].correlation < -0.2
+    assert found[3].correlation == pytest.approx(found[0].correlation), "an offset is none of its business"
+
+
+def test_exact_rows_and_few_rows_are_not_judged():
+    error, keep = np.random.default_rng(4).normal(size=500), np.ones(500, dtype=bool)
+    nothing = Whiteness(0.0, 1.0)
+    assert (
+        measure_whiteness(1e-7 * error, np.full(500, 1.0), keep, 5)
+        == nothing
+        != measure_whiteness(1e-6 * error, np.full(500, 1.0), keep, 5)
+    )
+    for rows, told in ((20, False), (21, True)):  # four lags of five rows each
+        found = measure_whiteness(error[:rows], np.ones(rows), keep[:rows], 5)
+        assert (found != nothing) == told
+    assert measure_whiteness(error, error, ~keep, 5) == nothing
+
+
+def test_only_the_first_rows_of_the_first_recording_tell_whether_errors_are_random():
+    long, late, other = recording(0, FIRST + 900), recording(0, FIRST + 900), recording(1, 800)
+    late.tau[FIRST + 200 :] += 50.0
+    found = [compare_torques(ROBOT, BASE, [first, other], VALUE, PRIOR).whiteness for first in (long, late, other)]
+    assert found[0] == found[1] != found[2]

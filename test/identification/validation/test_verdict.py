@@ -29,7 +29,6 @@ from ros2_dynid.identification.validation.torque_errors import (
     ValidatedBy,
     Whiteness,
     compare_torques,
-    fitted_torques,
     torque_errors,
 )
 from ros2_dynid.model.forces import Force, ForceKind
@@ -113,6 +112,18 @@ def test_evidence_has_every_number_of_its_own():
     assert unknown.parameters[1].std is None and unknown.parameters[0].std is not None
 
 
+@pytest.mark.parametrize(("correlation", "probability", "coloured"), [
+    (0.3, 0.001, True), (-0.3, 0.001, True), (0.19, 0.001, False), (0.3, 0.011, False), (0.21, 0.009, True),
+])  # fmt: skip
+def test_what_counts_as_coloured(correlation, probability, coloured):
+    problem, _ = problem_of((100, 100))
+    estimate = wls(problem.information)
+    fit = torque_errors(ROBOT.active_names, problem.information, estimate.value)
+    white = {ROBOT.active_names[1]: Whiteness(correlation, probability)}
+    seen = verdict.evidence_of(ROBOT, problem.base, problem.information, estimate, fit, HeldOut(), whiteness=white)
+    assert [joint.coloured for joint in seen.joints] == [False, coloured, False]
+
+
 # --- row by row
 
 
@@ -120,7 +131,7 @@ def test_fitted_torques_and_their_whiteness():
     problem, _ = problem_of((300, 200))
     found = wls(problem.information)
     warm = tuple(replace(p, temperature=p.q + 40.0) for p in problem.prepared)
-    told = fitted_torques(replace(problem, prepared=warm), found.value, limit=130)
+    told = compare_torques(ROBOT, problem.base, warm, found.value, problem.prior, limit=130)
     some = [np.arange(0, 300, 4), np.arange(0, 200, 4)]
     for field in ("q", "dq", "ddq", "tau", "temperature"):
         rows = np.concatenate([getattr(p, field)[at] for p, at in zip(warm, some, strict=True)])
@@ -130,13 +141,13 @@ def test_fitted_torques_and_their_whiteness():
     np.testing.assert_allclose(told.data.prior, Y @ problem.prior)
     times = [0.04 * np.arange(75), 2.99 + 0.04 * np.arange(50)]
     np.testing.assert_allclose(told.data.t, np.concatenate(times), atol=1e-9)
-    assert list(told.white) == list(ROBOT.active_names) and not any(one.coloured for one in told.white.values())
+    assert list(told.whiteness) == list(ROBOT.active_names)
+    assert all(one.probability > 0.01 for one in told.whiteness.values())
     first = problem.prepared[0]
     slow = replace(first, tau=first.tau + 5.0 * np.sin(first.t)[:, None])
-    coloured = fitted_torques(replace(problem, prepared=(slow, warm[1])), found.value)
-    assert all(one.coloured for one in coloured.white.values())
-    other = fitted_torques(replace(problem, prepared=(warm[1], slow)), found.value)
-    assert not any(one.coloured for one in other.white.values()), "the first recording is judged"
+    for recordings, random in (((slow, warm[1]), False), ((warm[1], slow), True)):  # the first recording is judged
+        white = compare_torques(ROBOT, problem.base, recordings, found.value, problem.prior).whiteness
+        assert all((one.probability > 0.01) == random for one in white.values())
 
 
 def test_what_is_not_said_has_its_default():
@@ -162,8 +173,7 @@ def test_no_more_rows_than_pictures_show_are_kept():
     for count in (4000, 4001):
         problem, _ = problem_of((count,))
         compared = compare_torques(ROBOT, problem.base, problem.prepared, problem.prior, problem.prior)
-        for kept in (compared.data.t, fitted_torques(problem, problem.prior).data.t):
-            assert len(kept) == (4000 if count == 4000 else 2001)
+        assert len(compared.data.t) == (4000 if count == 4000 else 2001)
 
 
 def test_springs_are_felt_by_their_outer_joint():
