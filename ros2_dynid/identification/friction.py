@@ -52,14 +52,14 @@ def _motor_columns(robot: Robot) -> list[tuple[int, Coupling]]:
     return [(place[f"Fcm{coupling.motor}"], coupling) for coupling in robot.coupling]
 
 
-STEP = 0.47
+SHAPE_STEP = 0.47
 """Largest change of log vs, or of an exponent, in one round: a step of the grid that shapes are tried on."""
 
 
 def change_shape(term: FrictionTerm, change: float) -> FrictionTerm:
-    """Return the term with its shape, log vs or the exponent, changed by at most STEP and within its range."""
+    """Return the term with its shape, log vs or the exponent, changed by at most SHAPE_STEP and within its range."""
     assert term.kind.shape is not None
-    return term.with_shape(term.kind.shape.changed(term.shape, float(np.clip(change, -STEP, STEP))))
+    return term.with_shape(term.kind.shape.changed(term.shape, float(np.clip(change, -SHAPE_STEP, SHAPE_STEP))))
 
 
 SIGNIFICANCE = 3.0
@@ -86,7 +86,8 @@ class FrictionThresholds:
     rates, and more do not change it. same_load: change of the load on the gears, as a share, that is none: what is left
     is a share of a share of the torque. same_shape: change of log vs, or of an exponent, that is none: its column
     accounts for the rest. slowest, fastest: range of a shape that is a speed, as shares of the top speed: beyond, it
-    does not show. rounds: of shapes and loads, at most.
+    does not show. rounds: of shapes and loads, at most. sweeps: over the joints' laws, at most. temperature_change:
+    least change of a drive's temperature [K] for its terms to be tried: drives tell theirs in whole degrees.
     """
 
     folds: int = 10
@@ -103,17 +104,22 @@ class FrictionThresholds:
     slowest: float = 0.02
     fastest: float = 0.45
     rounds: int = 3
+    sweeps: int = 4
+    temperature_change: float = 2.0
 
 
 DEFAULTS = FrictionThresholds()
 
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
-WARMED = 2.0
-"""Temperatures that changed by less [K] are not tried: drives tell theirs in whole degrees."""
 
 
-def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None) -> tuple[FrictionTerm, ...]:
+def candidates(
+    robot: Robot,
+    top_speed: Array,
+    temperatures: Array | None = None,
+    thresholds: FrictionThresholds = DEFAULTS,
+) -> tuple[FrictionTerm, ...]:
     """Return every term that each active joint may have, with coefficient zero; top_speed: shape (n_active,).
 
     temperatures: lowest and highest of each joint's drive, shape (2, n_active) [deg C]; None or NaN: not known.
@@ -124,7 +130,7 @@ def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None
         term
         for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
         for kind in (FrictionKind if robot.joints[joint - 1].measured_drive == DRIVE else ())
-        if kind.automatic and (not kind.thermal or high - low >= WARMED)
+        if kind.automatic and (not kind.thermal or high - low >= thresholds.temperature_change)
         for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
 
@@ -151,8 +157,8 @@ def given_terms(
 
     A Stribeck or power term that is named stands for all its shapes: the best one is chosen. Else as `candidates`.
     """
-    by_joint = dict(_named(robot, law))
-    found: list[FrictionTerm] = []
+    by_joint = _kinds_by_joint(robot, law)
+    terms: list[FrictionTerm] = []
     for joint, top, (low, high) in zip(robot.active, top_speed, _ranges(robot, temperatures), strict=True):
         for kind in by_joint.get(joint, ()):
             if kind.thermal and not high > low:
@@ -160,8 +166,8 @@ def given_terms(
                 changed = "does not change" if np.isfinite(low) else "is not recorded"
                 what = f"friction asks for {kind}, but the temperature of joint {name!r} {changed}"
                 raise InputError(what, f"record {name}.temperature while the drive warms up, or name other terms")
-            found += _variants(joint, kind, float(top), 0.5 * (low + high))
-    return tuple(found)
+            terms += _variants(joint, kind, float(top), 0.5 * (low + high))
+    return tuple(terms)
 
 
 def _ranges(robot: Robot, temperatures: Array | None) -> list[tuple[float, float]]:
@@ -191,21 +197,23 @@ def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list
     return [column for term in terms for column in (term, replace(term, of_shape=True))]
 
 
-def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:
+def _kinds_by_joint(robot: Robot, law: str) -> dict[int, list[FrictionKind]]:
+    """Return the kinds of terms that a law names, by the number of the joint; without names, of all measured drives."""
+    at_motor = {j: robot.joints[j - 1].measured_drive == DRIVE for j in robot.active}
     if "=" not in law:
         kinds = _kinds(law, law)
-        return [(joint, kinds) for joint in robot.active if robot.joints[joint - 1].measured_drive == DRIVE]
+        return {joint: kinds for joint, measured in at_motor.items() if measured}
     numbers = dict(zip(robot.active_names, robot.active, strict=True))
-    found: list[tuple[int, Sequence[FrictionKind]]] = []
+    by_joint = {}
     for part in law.split(","):
         name, _, text = part.partition("=")
         if name not in numbers:
             raise InputError(f"friction names the joint {name!r}", f"the robot has {', '.join(numbers)}")
-        if robot.joints[numbers[name] - 1].measured_drive != DRIVE:
+        if not at_motor[numbers[name]]:
             hint = "leave the joint out, or declare its sensor as motor"
             raise InputError(f"friction names {name!r}, whose effort is measured at the link", hint)
-        found.append((numbers[name], _kinds(text, law)))
-    return found
+        by_joint[numbers[name]] = _kinds(text, law)
+    return by_joint
 
 
 def _kinds(text: str, law: str) -> list[FrictionKind]:
@@ -218,11 +226,6 @@ def _kinds(text: str, law: str) -> list[FrictionKind]:
             hint = f"write auto, or terms from viscous, coulomb, {', '.join(known)} with + between them"
             raise InputError(f"friction {law!r} has the unknown term {word!r}", hint)
     return kinds
-
-
-def top_speeds(speeds: Sequence[Array]) -> Array:
-    """Return the largest speed of each joint over several recordings, shape (n,)."""
-    return np.asarray(np.max(np.array(speeds), axis=0))
 
 
 def hold_beyond(robot: Robot, terms: Sequence[FrictionTerm], fastest: Array) -> tuple[FrictionTerm, ...]:

@@ -19,7 +19,7 @@ from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import remark
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision, shift_late_efforts
-from ros2_dynid.identification.decisions.friction_law import with_law
+from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffDecision, select_row_cutoff
 from ros2_dynid.identification.friction import PLAIN, hold_beyond
@@ -146,7 +146,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
         information = build(prepared)
     prepared, information, late = shift_late_efforts(prepared, information, build)
     plain = tabulate_rows(robot, prepared, base.columns(robot), delay=delay) if options.friction != PLAIN else None
-    law = with_law(robot, base, prepared, information, options.friction, options.method, plain)
+    law = choose_friction_law(robot, base, prepared, information, options.friction, options.method, plain)
     terms = hold_beyond(robot, law.terms, fastest_speeds(prepared))
     layout = law.information.layout
     sensor = parse_sensor(options.torque_sensor)
@@ -157,7 +157,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
         law.information,
         prior=layout.vector(base.values(robot, standard_vector(robot))),
         terms=terms,
-        tried=law.tried,
+        tried=law.trials,
         controller=_read_controller(options.controller, robot),
         second=two_sensors(robot, base, law.prepared, layout, terms, sensor),
         row_cutoff=cutoff,

@@ -8,15 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, torque_function
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.decisions import friction_selection
-from ros2_dynid.identification.friction import DEFAULTS
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -138,28 +135,6 @@ def test_a_joint_that_sticks_where_it_reverses_has_plain_friction(seed):
     robot = load_robot("demo6")
     samples = sticking(robot, true_parameters(robot, seed), seed, 10.0, torque_noise=0.0005)
     assert identify(robot, [samples]).model.robot.friction == ()
-
-
-def test_what_chance_explains_is_students_distribution_for_the_folds():
-    for folds, tests in ((10, 54), (5, 20)):
-        largest = scipy.stats.t.isf(DEFAULTS.chance / tests, folds - 1)
-        assert friction_selection._chance(1, folds, tests) == pytest.approx(largest**2, rel=1e-9)
-    more = [friction_selection._chance(further, 10, 54) for further in (1, 2, 3)]
-    assert more == sorted(more)
-    assert friction_selection._chance(1, 5, 54) > friction_selection._chance(1, 30, 54)  # few folds know little
-
-
-def test_one_part_that_gains_most_is_no_evidence_against_a_law():
-    even, odd = np.full(10, 1.0) + 0.1 * np.arange(10) % 0.3, np.ones(10)
-    odd[-1] = 20.0
-    gain, scatter, everywhere = friction_selection._gain(even, 10)
-    assert (gain, scatter) == (pytest.approx(even.sum()), pytest.approx(even.std(ddof=1) * np.sqrt(10), rel=0.2))
-    assert everywhere
-    assert friction_selection._gain(odd, 10)[1] == pytest.approx(0.0)  # all the others agree
-    one = np.zeros(10)
-    one[3] = 20.0
-    assert friction_selection._gain(one, 10)[1] == pytest.approx(20.0)  # nothing but that one
-    assert not friction_selection._gain(np.append(even, -1.0), 10)[2]  # a recording left out as a whole loses
 
 
 @pytest.mark.parametrize("seed", [1, 2])

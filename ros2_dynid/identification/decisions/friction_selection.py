@@ -34,7 +34,6 @@ from ros2_dynid.identification.regression.information import Information, block_
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
-SWEEPS = 4
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
 EXACT = 1e-16
@@ -66,8 +65,8 @@ class _Reduced:
     """Normal equations of the candidates alone, of each fit without one fold and, last, of the fit to everything.
 
     S (F + 1, m, m) c = r (F + 1, m) gives the coefficients c; the error held out is e + 2 h.c + c.H c with e (F,),
-    h (F, m), H (F, m, m). b (F, D) + Z (F, D, m) c is the fit to all but a fold, with -1 for the torque. seen: (m,),
-    False for a candidate whose column the others explain. norm (m,): of the candidates' columns, of norm 1 here.
+    h (F, m), H (F, m, m). b (F, D) + Z (F, D, m) c is the fit to all but a fold, with -1 for the torque. distinct:
+    (m,), False for a candidate whose column the others explain. norm (m,): of the candidates' columns, of norm 1 here.
     """
 
     S: Array
@@ -77,11 +76,11 @@ class _Reduced:
     e: Array
     b: Array
     Z: Array
-    seen: NDArray[np.bool_]
+    distinct: NDArray[np.bool_]
     norm: Array
-    thresholds: FrictionThresholds = DEFAULTS
+    thresholds: FrictionThresholds
 
-    def without(self, held: Sequence[int], kept: Sequence[int]) -> _Reduced:
+    def with_held(self, held: Sequence[int], kept: Sequence[int]) -> _Reduced:
         """Return the same for the columns `kept` alone, numbered anew, with the columns `held` always fitted too."""
         j, k = np.array(kept, dtype=np.intp), np.array(held, dtype=np.intp)
         J, K = j[:, None], k[:, None]
@@ -100,9 +99,9 @@ class _Reduced:
             h = h + (Hjk @ x - Xt @ hx)[:, :, 0]
             e = e + np.sum((self.h[:, k, None] + hx) * x, axis=(1, 2))
             b, Z = b + (Zk @ x)[:, :, 0], Z - Zk @ X
-        return _Reduced(S, r, H, h, e, b, Z, self.seen[j], self.norm[j], self.thresholds)
+        return _Reduced(S, r, H, h, e, b, Z, self.distinct[j], self.norm[j], self.thresholds)
 
-    def laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
+    def try_laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Return held-out errors (laws, F), coefficients of all fits (laws, F + 1, s), and which are told apart.
 
         laws: numbers of the columns, shape (laws, s).
@@ -110,7 +109,7 @@ class _Reduced:
         rows, columns = laws[:, :, None], laws[:, None, :]
         S, r = self.S[:, rows, columns].swapaxes(0, 1), self.r[:, laws].swapaxes(0, 1)
         size = np.sqrt(np.maximum(np.einsum("lfss->lfs", S), 1e-300))
-        apart = np.all(self.seen[laws], axis=1)
+        apart = np.all(self.distinct[laws], axis=1)
         apart &= np.all(np.linalg.det(S / size[..., :, None] / size[..., None, :]) > self.thresholds.collinear, axis=1)
         S = np.where(apart[:, None, None, None], S, np.eye(laws.shape[1]))
         c = np.linalg.solve(S, r[..., None])[..., 0]
@@ -118,18 +117,18 @@ class _Reduced:
         errors = self.e + np.sum((2.0 * h + np.einsum("lfab,lfb->lfa", H, held)) * held, axis=2)
         return np.asarray(errors), np.asarray(c), apart
 
-    def own(self, squares: Array, law: Sequence[int]) -> float:
+    def joint_error(self, squares: Array, law: Sequence[int]) -> float:
         """Return the held-out error of one joint, whose normal equations are squares (F, D, D), under a law."""
         parts = len(squares)
         v = self.b[:parts]
         if law:
-            _, c, _ = self.laws(np.array([law]))
+            _, c, _ = self.try_laws(np.array([law]))
             v = v + np.einsum("fds,fs->fd", self.Z[:parts, :, list(law)], c[0, :parts])
         return float(np.sum((v[:, None, :] @ squares)[:, 0] * v))
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _JointEvidence:
     """What a joint's laws are judged by: own, its weighted normal equations (F, D, D), and its independent rows.
 
     chance: largest Q of 1, 2, ... terms that mean nothing. parts: how many of the folds are parts of the recordings;
@@ -140,14 +139,14 @@ class _Judge:
     rows: float
     chance: Sequence[float]
     parts: int
-    thresholds: FrictionThresholds = DEFAULTS
+    thresholds: FrictionThresholds
 
-    def scatters(self, further: int) -> float:
+    def least_scatters(self, further: int) -> float:
         """Return how many times its own scatter so many further terms must gain."""
         Q = self.chance[further - 1]
         return float((Q - 2.0 * further) / (2.0 * np.sqrt(Q)))
 
-    def share(self, further: int) -> float:
+    def least_share(self, further: int) -> float:
         """Return the share of the joint's squared error that so many further terms must gain."""
         return max(self.thresholds.gain * further, (self.chance[further - 1] - 2.0 * further) / self.rows)
 
@@ -172,22 +171,24 @@ def select_terms(
     if len(folds) < 3 or not terms:
         return Selection((), ())
     parts = len(folds)
-    squares = _normal_equations(information, [*folds, *_recordings(information)])
+    squares = _normal_equations(information, [*folds, *_whole_recordings(information)])
     weights = _finite_weights(sigma**2)
     tests = sum(not term.of_shape for term in terms)
-    chance = [_chance(further, parts, tests, thresholds.chance) for further in range(1, len(FrictionKind) + 1)]
+    chance = [
+        _largest_by_chance(further, parts, tests, thresholds.chance) for further in range(1, len(FrictionKind) + 1)
+    ]
     joints = sorted({term.joint for term in terms})
     place = _own_joints(information, terms)
     always = _always_fitted(squares[:parts], information, weights, len(terms))
     chosen: dict[int, tuple[int, ...]] = dict.fromkeys(joints, ())
     trials: dict[int, list[Trial]] = {}
-    for _ in range(SWEEPS):
-        reduced = _reduced(squares, weights, information, len(terms), always, parts, thresholds)
+    for _ in range(thresholds.sweeps):
+        reduced = _eliminate_always_fitted(squares, weights, information, len(terms), always, parts, thresholds)
         before = dict(chosen)
         for joint in joints:
             others = [k for other, law in chosen.items() if other != joint for k in law]
             k = place[joint]
-            judge = _Judge(
+            evidence = _JointEvidence(
                 weights[k] * squares[:parts, k],
                 max(1.0, independent * float(information.rows[k])),
                 chance,
@@ -195,66 +196,62 @@ def select_terms(
                 thresholds,
             )
             own = [k for k, term in enumerate(terms) if term.joint == joint]
-            law, trials[joint] = _law(reduced.without(others, own), judge, [terms[k] for k in own], force=force)
+            law, trials[joint] = _choose_law(
+                reduced.with_held(others, own), evidence, [terms[k] for k in own], force=force
+            )
             chosen[joint] = tuple(own[k] for k in law)
         if chosen == before:
             break
         taken = information.layout.friction.start + np.array([k for law in chosen.values() for k in law], dtype=np.intp)
-        weights = _weights(squares[:parts], information, weights, np.append(always, taken))
+        weights = _reweight(squares[:parts], information, weights, np.append(always, taken))
     return Selection(
         tuple(sorted(k for law in chosen.values() for k in law)), tuple(t for joint in joints for t in trials[joint])
     )
 
 
-def _law(
-    given: _Reduced, judge: _Judge, terms: Sequence[FrictionTerm], *, force: bool
+def _choose_law(
+    given: _Reduced, evidence: _JointEvidence, terms: Sequence[FrictionTerm], *, force: bool
 ) -> tuple[tuple[int, ...], list[Trial]]:
     """Return the law of a joint, the numbers of its terms among those it may have, and what was tried."""
-    parts = judge.parts
+    parts, limits = evidence.parts, evidence.thresholds
     columns = tuple((term.kind, term.of_shape) for term in terms)
     kinds = tuple(dict.fromkeys(kind for kind, _ in columns))
+    thermal = sum(kind.thermal for kind in kinds)
+    largest = min(limits.terms, len(kinds) - thermal) + thermal
     law: tuple[int, ...] = ()
-    errors, trials = given.e, []
-    warm = [kind for kind in kinds if kind.thermal]
-    most = min(judge.thresholds.terms, len(kinds) - len(warm)) + len(warm)
-    for size in range(len(kinds), 0, -1) if force else range(1, most + 1):
-        laws = _laws_of_size(columns, size, force, judge.thresholds.terms)
-        sets = laws.sets
-        tried, possible = _tried(given, laws)
-        smaller, before = law, errors
-        left = max(given.own(judge.own, smaller), 1e-300)
+    law_errors, trials = given.e, []
+    for size in range(len(kinds), 0, -1) if force else range(1, largest + 1):
+        laws = _laws_of_size(columns, size, force, limits.terms)
+        errors, possible = _held_out_errors(given, laws)
+        smaller, smaller_errors = law, law_errors
+        joint_error = max(given.joint_error(evidence.own, smaller), 1e-300)
+        further = size - sum(not terms[k].of_shape for k in smaller)
         held = {terms[k].kind for k in smaller}
         doubts = np.max(np.where([kind in held for kind in kinds], 0.0, laws.evidence), axis=1)
-        for strict in (False,) if force else (False, True):
-            asked = possible if force else possible & ((doubts > 0.0) == strict)
-            if not asked.any():
+        for doubtful in (False,) if force else (False, True):
+            allowed = possible if force else possible & ((doubts > 0.0) == doubtful)
+            if not allowed.any():
                 continue
-            best = int(np.argmin(np.where(asked, tried[:, :parts].sum(axis=1), np.inf)))
-            gain, scatter, elsewhere = _gain(before - tried[best], parts)
-            further = size - _size(smaller, terms)
-            scatters = max(judge.scatters(further), float(doubts[best]))
-            enough = gain > scatters * scatter and gain > judge.share(further) * left
+            best = int(np.argmin(np.where(allowed, errors[:, :parts].sum(axis=1), np.inf)))
+            gain, scatter, in_recordings = _sum_gains(smaller_errors - errors[best], parts)
+            scatters = max(evidence.least_scatters(further), float(doubts[best]))
+            enough = gain > scatters * scatter and gain > evidence.least_share(further) * joint_error
             if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
-                more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = more > (0.0 if enough else judge.thresholds.alike * spread), there
-            join = force or (enough and elsewhere)
-            own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
-            trials.append(Trial(own_terms, own_terms[0].joint, gain / left, scatter / left, join))
-            if join:
-                law, errors = sets[best], tried[best]
+                more, spread, in_recordings = _sum_gains(law_errors - errors[best], parts)
+                enough = more > (0.0 if enough else limits.alike * spread)
+            taken = force or (enough and in_recordings)
+            own_terms = tuple(terms[k] for k in laws.sets[best] if not terms[k].of_shape)
+            trials.append(Trial(own_terms, own_terms[0].joint, gain / joint_error, scatter / joint_error, taken))
+            if taken:
+                law, law_errors = laws.sets[best], errors[best]
         if force and law:
             break
     return law, trials
 
 
-def _chance(further: int, folds: int, tests: int, chance: float = DEFAULTS.chance) -> float:
+def _largest_by_chance(further: int, folds: int, tests: int, chance: float) -> float:
     """Return the largest Q of so many terms by chance, of `tests` terms and shapes that are tried, all positive."""
     return float(further * fdtri(further, folds - 1, 1.0 - min(2.0 * chance / tests, 1.0)))
-
-
-def _size(law: Sequence[int], terms: Sequence[FrictionTerm]) -> int:
-    """Return the number of a law's terms, without the columns of their shapes."""
-    return sum(not terms[k].of_shape for k in law)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,10 +268,11 @@ class _Laws:
 
 
 @functools.lru_cache(maxsize=64)
-def _laws_of_size(
-    columns: tuple[tuple[FrictionKind, bool], ...], size: int, force: bool, most: int = DEFAULTS.terms
-) -> _Laws:
-    """Return all laws of `size` kinds; columns: the kind of each, and whether it is of the shape of the one before."""
+def _laws_of_size(columns: tuple[tuple[FrictionKind, bool], ...], size: int, force: bool, largest: int) -> _Laws:
+    """Return all laws of `size` kinds, at most `largest` of them not thermal unless they are asked for (force).
+
+    columns: the kind of each, and whether it is of the shape of the one before.
+    """
     kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
     for k, (kind, of_shape) in enumerate(columns):
         if of_shape:
@@ -284,38 +282,38 @@ def _laws_of_size(
     groups = [
         group
         for group in itertools.combinations(kinds, size)
-        if force or sum(not kind.thermal for kind in group) <= most
+        if force or sum(not kind.thermal for kind in group) <= largest
     ]
-    found = [
+    laws = [
         (tuple(itertools.chain(*law)), [kind.evidence if kind in group else 0.0 for kind in kinds])
         for group in groups
         for law in itertools.product(*(kinds[kind] for kind in group))
     ]
-    sets = tuple(one for one, _ in found)
+    sets = tuple(law for law, _ in laws)
     positive = np.array([kind.positive and not of_shape for kind, of_shape in columns])
     shapes = np.array([of_shape for _, of_shape in columns])
     by_width = []
-    for width in sorted({len(one) for one in sets}):
-        at = np.array([i for i, one in enumerate(sets) if len(one) == width], dtype=np.intp)
+    for width in sorted({len(law) for law in sets}):
+        at = np.array([i for i, law in enumerate(sets) if len(law) == width], dtype=np.intp)
         numbers = np.array([sets[i] for i in at], dtype=np.intp)
         by_width.append((at, numbers, positive[numbers], shapes[numbers]))
-    return _Laws(sets, np.array([evidence for _, evidence in found]), tuple(by_width))
+    return _Laws(sets, np.array([evidence for _, evidence in laws]), tuple(by_width))
 
 
-def _tried(given: _Reduced, laws: _Laws) -> tuple[Array, NDArray[np.bool_]]:
+def _held_out_errors(given: _Reduced, laws: _Laws) -> tuple[Array, NDArray[np.bool_]]:
     """Return the held-out errors of laws, shape (laws, F), and whether each can be: told apart, signs, shapes."""
-    tried = np.empty((len(laws.sets), len(given.e)))
+    errors = np.empty((len(laws.sets), len(given.e)))
     possible = np.zeros(len(laws.sets), dtype=bool)
-    for at, columns, must, shape in laws.by_width:
-        tried[at], coefficients, apart = given.laws(columns)
+    for at, columns, positive, shape in laws.by_width:
+        errors[at], coefficients, apart = given.try_laws(columns)
         value = coefficients[:, -1] / given.norm[columns]
-        apart &= np.all((value > 0.0) | ~must, axis=1)
+        apart &= np.all((value > 0.0) | ~positive, axis=1)
         before = np.abs(np.roll(value, 1, axis=1))  # a shape's column follows that of its term
         possible[at] = apart & np.all(~shape | (np.abs(value) <= given.thresholds.shape_change * before), axis=1)
-    return tried, possible
+    return errors, possible
 
 
-def _gain(gains: Array, parts: int) -> tuple[float, float, bool]:
+def _sum_gains(gains: Array, parts: int) -> tuple[float, float, bool]:
     """Return the sum of gains over the parts, its scatter, and whether recordings left out as a whole gain too.
 
     A part that gains far more than the others, such as the only one with slow moves, makes for much scatter, but is no
@@ -329,7 +327,7 @@ def _gain(gains: Array, parts: int) -> tuple[float, float, bool]:
     return gain, scatter, len(gains) == parts or bool(gains[parts:].sum() > 0.0)
 
 
-def _recordings(information: Information) -> list[list[int]]:
+def _whole_recordings(information: Information) -> list[list[int]]:
     """Return the blocks of each recording, if there are several."""
     numbers = [block.recording for block in information.blocks]
     wholes = [[b for b, number in enumerate(numbers) if number == one] for one in sorted(set(numbers))]
@@ -358,14 +356,14 @@ def _normal_equations(information: Information, folds: Sequence[Sequence[int]]) 
     return out
 
 
-def _reduced(
+def _eliminate_always_fitted(
     squares: Array,
     weights: Array,
     information: Information,
     m: int,
     always: NDArray[np.intp],
     parts: int,
-    thresholds: FrictionThresholds = DEFAULTS,
+    thresholds: FrictionThresholds,
 ) -> _Reduced:
     """Return the normal equations of the m candidates, the columns `always` eliminated; columns of unit norm."""
     folds, n, D, _ = squares.shape
@@ -395,8 +393,8 @@ def _reduced(
     Z[:, used] = -X / scale[used, None]
     Z[:, more, np.arange(m)] = 1.0 / scale[more]
     beyond = np.einsum("fmm->fm", S)
-    told = thresholds.collinear * np.maximum(np.diag(everything)[own], 1e-300)
-    return _Reduced(S, r, H, h, e, b, Z, moved[more] & np.all(beyond > told, axis=0), scale[more], thresholds)
+    least = thresholds.collinear * np.maximum(np.diag(everything)[own], 1e-300)
+    return _Reduced(S, r, H, h, e, b, Z, moved[more] & np.all(beyond > least, axis=0), scale[more], thresholds)
 
 
 def _always_fitted(squares: Array, information: Information, weights: Array, m: int) -> NDArray[np.intp]:
@@ -407,11 +405,11 @@ def _always_fitted(squares: Array, information: Information, weights: Array, m: 
     """
     first, last = information.layout.friction.start + m, information.layout.friction.stop
     columns = np.array([k for k in range(information.size) if not first - m <= k < first], dtype=np.intp)
-    value = _fitted(squares, weights, columns)
+    value = _fit_columns(squares, weights, columns)
     return np.asarray(columns[(columns < first) | (columns >= last) | (value[columns] < 0.0)], dtype=np.intp)
 
 
-def _fitted(squares: Array, weights: Array, columns: NDArray[np.intp]) -> Array:
+def _fit_columns(squares: Array, weights: Array, columns: NDArray[np.intp]) -> Array:
     """Return the fit of these columns to everything, shape (D,): zero for others, and -1 for the torque."""
     total = np.tensordot(squares.sum(axis=0), weights, axes=(0, 0))
     scale = np.sqrt(np.maximum(np.diag(total), 0.0))
@@ -423,9 +421,9 @@ def _fitted(squares: Array, weights: Array, columns: NDArray[np.intp]) -> Array:
     return value
 
 
-def _weights(squares: Array, information: Information, weights: Array, columns: NDArray[np.intp]) -> Array:
+def _reweight(squares: Array, information: Information, weights: Array, columns: NDArray[np.intp]) -> Array:
     """Return 1 / variance of each joint's error under the fit of these columns, shape (n,)."""
-    value = _fitted(squares, weights, columns)
+    value = _fit_columns(squares, weights, columns)
     errors = np.einsum("a,jab,b->j", value, squares.sum(axis=0), value)
     return _finite_weights(errors / np.maximum(information.rows, 1))
 

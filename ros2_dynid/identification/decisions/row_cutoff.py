@@ -112,10 +112,10 @@ def held_out_error(information: Information, band: Information, folds: int) -> f
     """
     error = torque = 0.0
     for fold in range(folds):
-        seen = [k for k, place in _places(information) if not fold - 0.05 <= place * folds <= fold + 1.05]
-        unseen = [k for k, place in _places(band) if int(place * folds) == fold]
-        left_out = band.take(unseen)
-        value = _fit(information.take(seen))
+        fitted = [k for k, place in _places(information) if not fold - 0.05 <= place * folds <= fold + 1.05]
+        tested = [k for k, place in _places(band) if int(place * folds) == fold]
+        left_out = band.take(tested)
+        value = _fit(information.take(fitted))
         error += float(np.sum(joint_errors(left_out, value) ** 2))
         torque += float(np.sum(joint_torques(left_out) ** 2))
     return float(np.sqrt(error / max(torque, 1e-300)))

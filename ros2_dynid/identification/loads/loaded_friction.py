@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.decisions.friction_law import with_law
+from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
@@ -146,7 +146,7 @@ def drive_gains_with_law(
         known = np.where(np.isfinite(gains.value), gains.value, 1.0)
         parts = [tuple(_scaled(p, known) for p in problem.prepared) for problem in (empty, loaded)]
         bare, full = (build_information(robot, base, part, delay=delay) for part in parts)
-        law = with_law(robot, base, parts[0], bare, friction, method)
+        law = choose_friction_law(robot, base, parts[0], bare, friction, method)
         terms = tuple(term for term in law.terms if not term.of_shape)
         if not terms:
             break

@@ -19,7 +19,7 @@ required of each coefficient and not of the curve alone, so that no term undoes 
     the temperature: each of them brakes at every speed and load
     Fv_j >= sum of c_j^2 Fvm_k over the motors k coupled to joint j, whose own part Fv_j holds (dynamics.newton_euler)
     Fc + Ft (T - T0) >= 0 and Fv + Ftv (T - T0) >= |Fva|: in both directions, at every temperature recorded
-    a shape changes by STEP at most: what its linearised column can tell
+    a shape changes by SHAPE_STEP at most: what its linearised column can tell
 
 Beyond the fastest speed recorded terms keep their value (`FrictionTerm.recorded_speed`), so that the law does not fall
 there. If x satisfies the inequalities, so does any positive multiple of it: each is a row g with g . x >= 0.
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ros2_dynid.dynamics.friction import term_column
-from ros2_dynid.identification.friction import STEP
+from ros2_dynid.identification.friction import SHAPE_STEP
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
@@ -125,7 +125,7 @@ class _JointLaw:
         for k, term in enumerate(self.terms, start=len(self.leaders)):
             for side in (-1.0, 1.0) if term.of_shape and term.joint == self.joint else ():
                 row = np.zeros(len(self.leaders) + len(self.terms))
-                row[k - 1], row[k] = STEP, side
+                row[k - 1], row[k] = SHAPE_STEP, side
                 rows.append(row)
         return rows
 

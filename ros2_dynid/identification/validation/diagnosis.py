@@ -22,7 +22,7 @@ import numpy as np
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.decisions.friction_law import with_law
+from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.friction import AUTO
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
@@ -222,7 +222,7 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
 
 def _with_law_of_data(plain: Problem) -> Problem:
     """Return the problem with the friction law that the data support."""
-    law = with_law(plain.robot, plain.base, plain.prepared, plain.information, AUTO, Method.WLS)
+    law = choose_friction_law(plain.robot, plain.base, plain.prepared, plain.information, AUTO, Method.WLS)
     prior = law.information.layout.vector(plain.base.values(plain.robot, standard_vector(plain.robot)))
     return replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
 

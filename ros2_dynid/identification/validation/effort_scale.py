@@ -330,8 +330,8 @@ def joint_factors(
     factors = []
     for j, columns in enumerate(information.columns):
         others = [k for k in range(information.n) if k not in (j, without)]
-        told = set().union(*(information.columns[k].tolist() for k in others))
-        shared = np.array([c in told and c < information.layout.n_base for c in columns.tolist()])
+        of_others = set().union(*(information.columns[k].tolist() for k in others))
+        shared = np.array([c in of_others and c < information.layout.n_base for c in columns.tolist()])
         if j == without or not shared.any():
             factors.append(UNKNOWN_FACTOR)
             continue
