@@ -22,7 +22,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm, shaped_term
 from ros2_dynid.model.parameters import JOINT, Fc, standard_names
-from ros2_dynid.model.robot import Array, Coupling, Robot
+from ros2_dynid.model.robot import Array, Robot
 
 
 def signs(robot: Robot, dq: Array) -> Array:
@@ -39,17 +39,13 @@ def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
     for j in range(robot.n):
         for k in np.flatnonzero(G[j]):
             Y[JOINT * j + Fc, k] = G[j, k] * sign[:, j]
-    for m, (column, coupling) in enumerate(_motor_columns(robot)):
-        Y[column] = 0.0
+    names = standard_names(robot)
+    for m, coupling in enumerate(robot.coupling):
+        column = Y[names.index(f"Fcm{coupling.motor}")]
+        column[:] = 0.0
         for j, c in coupling.weights.items():
             for k in np.flatnonzero(G[j - 1]):
-                Y[column, k] += c * G[j - 1, k] * sign[:, robot.n + m]
-
-
-def _motor_columns(robot: Robot) -> list[tuple[int, Coupling]]:
-    """Return the column of Fcm of each coupled motor, with its coupling."""
-    place = {name: k for k, name in enumerate(standard_names(robot))}
-    return [(place[f"Fcm{coupling.motor}"], coupling) for coupling in robot.coupling]
+                column[k] += c * G[j - 1, k] * sign[:, robot.n + m]
 
 
 SHAPE_STEP = 0.47

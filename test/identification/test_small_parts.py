@@ -11,18 +11,16 @@ import pytest
 from scipy.stats import norm, t
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.robust import _scale
-from ros2_dynid.identification.friction import put_signs, signs
 from ros2_dynid.identification.model_file import TorqueData, load_torque_data, save_torque_data
 from ros2_dynid.identification.preparation.even_grid import bursts, smoothed_over
 from ros2_dynid.identification.regression.information import block_length
 from ros2_dynid.identification.torque_std import TorqueScatter, bars_of
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import PRISMATIC, Coupling, Limits
+from ros2_dynid.model.robot import PRISMATIC, Limits
 
 
 @pytest.mark.parametrize("limited", [True, False])
@@ -64,32 +62,6 @@ def test_a_band_holds_95_percent(dof):
     np.testing.assert_allclose(spread.measured(W), np.hypot(wanted, [[0.5], [0.0]]))
     unknown = replace(spread, identified=np.array([True, False]))
     assert np.isinf(unknown.std(W)).tolist() == [[True, True], [True, False]]
-
-
-@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3", "geared"])
-def test_signs_are_those_of_every_speed_and_stand_in_the_columns_of_coulomb(name):
-    robot = load_robot("tx40" if name == "geared" else name)
-    if name == "geared":  # motors that feel several joints, each by a ratio of its own
-        coupling = (Coupling(6, {5: 0.5, 6: -2.0}), Coupling(3, {2: 3.0, 3: 1.0, 4: 0.25}))
-        robot = replace(robot, coupling=coupling, parameters={})
-    rng = np.random.default_rng(1)
-    q, dq, ddq = rng.normal(size=(3, 6, len(robot.active)))
-    sign = signs(robot, dq)
-    G, _ = constraint(robot)
-    every = dq @ G.T
-    np.testing.assert_array_equal(sign[:, : robot.n], np.sign(every))
-    for m, coupling in enumerate(robot.coupling):
-        total = sum(c * every[:, j - 1] for j, c in coupling.weights.items())
-        np.testing.assert_array_equal(sign[:, robot.n + m], np.sign(total))
-    Y = np.ascontiguousarray(regressor(robot, q, dq, ddq).transpose(2, 1, 0))
-    again = Y.copy()
-    put_signs(robot, again, sign)
-    np.testing.assert_allclose(again, Y, atol=1e-12)
-    put_signs(robot, again, 0.5 * sign)
-    coulomb = [k for k, column in enumerate(standard_names(robot)) if column.startswith("Fc")]
-    np.testing.assert_allclose(again[coulomb], 0.5 * Y[coulomb], atol=1e-12)
-    others = [k for k in range(len(Y)) if k not in coulomb]
-    np.testing.assert_array_equal(again[others], Y[others])
 
 
 def test_the_robust_scale_is_the_standard_deviation_of_gaussian_errors_and_not_of_outliers():

@@ -18,7 +18,7 @@ zero or poor; friction and inertia do, which do not depend on these, but only if
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,19 +158,13 @@ class SampledMotion:
 
 def sample_motion(prepared: Sequence[Prepared], count: int = SAMPLES) -> SampledMotion:
     """Return `count` samples, up to twice as many, evenly spread over the recordings' segments; all if they are few."""
-    total = sum(segment.stop - segment.start for part in prepared for segment in part.segments)
-    stride = 1 << max(0, (total // count).bit_length() - 1)
-    samples = [sample for part in prepared for sample in _every_sample(part, stride)]
+    places = [np.concatenate([np.arange(0), *(np.arange(s.start, s.stop) for s in part.segments)]) for part in prepared]
+    stride = 1 << max(0, (sum(map(len, places)) // count).bit_length() - 1)
+    samples = [
+        (part.q[at], part.dq[at], part.ddq[at], part.tau[at])
+        for part, at in ((part, at[::stride]) for part, at in zip(prepared, places, strict=True))
+    ]
     return SampledMotion(*(np.concatenate(column) for column in zip(*samples, strict=True)))
-
-
-def _every_sample(prepared: Prepared, stride: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield every stride-th sample of a recording's segments: q, dq, ddq, tau."""
-    passed = 0
-    for segment in prepared.segments:
-        some = slice(segment.start + -passed % stride, segment.stop, stride)
-        yield prepared.q[some], prepared.dq[some], prepared.ddq[some], prepared.tau[some]
-        passed += segment.stop - segment.start
 
 
 def friction_columns(dq: Array) -> tuple[Array, Array]:
@@ -454,19 +448,18 @@ def refuse_contradictions(
     """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
     if len(information.recordings) < 2:
         return
-    worst, largest_ratio = None, 1.0
+    contradicting = []
     for k, own in information.recordings.items():
         if np.any(own.rows <= 2) or own.rows.sum() <= own.size:
             continue
         torque = np.linalg.norm(joint_torques(own))
         together = float(np.linalg.norm(joint_errors(own, value)) / torque)
-        if together <= thresholds.error:
-            continue
-        alone = float(np.linalg.norm(joint_errors(own, weighted(own)[0].value)) / torque)
-        if together > thresholds.over_alone * alone and together / alone > largest_ratio:
-            worst, largest_ratio = (k, together, alone), together / alone
-    if worst is not None:
-        k, together, alone = worst
+        if together > thresholds.error:
+            alone = float(np.linalg.norm(joint_errors(own, weighted(own)[0].value)) / torque)
+            if together > thresholds.over_alone * alone:
+                contradicting.append((together / max(alone, 1e-300), together, alone, k))
+    if contradicting:
+        _, together, alone, k = max(contradicting)
         what = f"torque error {100 * together:.0f} % together with the other recordings, {100 * alone:.1f} % alone"
         raise InputError(what, "identify recordings of different robots or loads apart", sources[k])
 
