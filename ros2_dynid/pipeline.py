@@ -36,7 +36,7 @@ from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.result import Identification, IdentifyOutcome, assemble_identification
 from ros2_dynid.identification.scores import score_candidates
-from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, link_side_sensors
+from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, find_link_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import Progress, ignore_progress
@@ -83,7 +83,7 @@ def pose_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     robot = declare_sensors(robot, options)
     problem = build_problem(robot, recordings, options, report)
     if options.sensor == "found":
-        sensors = link_side_sensors(compare_sensor_sides(problem, wls(problem.information, problem.prior)))
+        sensors = find_link_sensors(compare_sensor_sides(problem, wls(problem.information, problem.prior)))
         if sensors:
             return build_problem(with_sensors(robot, sensors), recordings, options, report)
     return problem

@@ -26,14 +26,14 @@ from ros2_dynid.identification.validation.torque_errors import (
 from ros2_dynid.identification.validation.verdict import (
     Level,
     Remark,
-    evidence_of,
+    gather_evidence,
+    give_verdict,
     remark_on_coverage,
     remark_on_essential,
     remark_on_held_friction,
     remark_on_impossible,
     remark_on_prior,
     remark_on_sensors,
-    verdict,
 )
 from ros2_dynid.model.robot import Array
 
@@ -106,8 +106,8 @@ def judge_estimate(problem: Problem, candidates: Candidates, choice: Choice) -> 
     robot, information, prior_error = problem.robot, problem.information, None
     if np.any(problem.prior):
         prior_error = torque_errors(robot.active_names, information, problem.prior)["all"].relative
-    return verdict(
-        evidence_of(
+    return give_verdict(
+        gather_evidence(
             robot,
             problem.base,
             information,

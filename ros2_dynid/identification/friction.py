@@ -110,7 +110,7 @@ DEFAULTS = FrictionThresholds()
 AUTO, PLAIN = "auto", "viscous+coulomb"
 
 
-def candidates(
+def list_candidate_terms(
     robot: Robot,
     top_speed: Array,
     temperatures: Array | None = None,
@@ -131,7 +131,7 @@ def candidates(
     )
 
 
-def near_standstill(
+def build_standstill_terms(
     robot: Robot, terms: Sequence[FrictionTerm], top_speed: Array, slow: float
 ) -> tuple[FrictionTerm, ...]:
     """Return one column for each joint of `terms`: what its friction lacks near standstill, whatever its law.
@@ -146,12 +146,13 @@ def near_standstill(
     return tuple(FrictionTerm(joint, FrictionKind.STRIBECK, speed=v) for joint, v in speeds.items() if v > 0.0)
 
 
-def given_terms(
+def read_law_terms(
     robot: Robot, law: str, top_speed: Array, temperatures: Array | None = None
 ) -> tuple[FrictionTerm, ...]:
     """Return the terms of a law such as "load+stribeck", or "elbow=load,wrist=cubic+load"; plain parts add nothing.
 
-    A Stribeck or power term that is named stands for all its shapes: the best one is chosen. Else as `candidates`.
+    A Stribeck or power term that is named stands for all its shapes: the best one is chosen. Arguments and
+    coefficients are those of `list_candidate_terms`.
     """
     by_joint = _kinds_by_joint(robot, law)
     terms: list[FrictionTerm] = []

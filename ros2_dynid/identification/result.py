@@ -37,7 +37,7 @@ from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors
 from ros2_dynid.identification.scores import Scores
-from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
+from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
 from ros2_dynid.identification.validation.torque_errors import ValidatedBy
 from ros2_dynid.identification.validation.verdict import Remark
 from ros2_dynid.model.efforts import DRIVE, sensor_name
@@ -412,7 +412,7 @@ def _prior_use(problem: Problem, prior_fit: PriorFit) -> PriorUse:
 
 def _sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, SensorRow]:
     """Return which torque the effort of each joint is, as it was used and as it was found."""
-    rows, sensors = {}, link_side_sensors(sides)
+    rows, sensors = {}, find_link_sensors(sides)
     for j, name in zip(robot.active, robot.active_names, strict=True):
         used, side = sensor_name(robot.joints[j - 1].measured_drive), sides.get(name)
         if side is None:

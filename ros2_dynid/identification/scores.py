@@ -25,8 +25,8 @@ from ros2_dynid.identification.validation.torque_errors import (
     LeftOut,
     ValidatedBy,
     compare_torques,
-    held_out_in_folds,
     torque_errors,
+    validate_in_folds,
 )
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
@@ -99,14 +99,14 @@ class _Folds:
     def band_level(self) -> Array:
         """Return the level of errors that the band of predictions allows for: that of blocks left out."""
         names, information = self._problem.robot.active_names, self._blocks.information
-        errors = held_out_in_folds(names, information, None, self._fits[BASE]).errors
+        errors = validate_in_folds(names, information, None, self._fits[BASE]).errors
         rms = np.array([errors[name].rms for name in names]) if errors else None
         return band_level(information, self._candidates.estimate, rms)
 
     def held_out(self, name: str) -> HeldOut:
         """Return the errors of a set on the folds asked for, and what they leave out."""
         information, k = self._blocks.information, self._options.cross_validate
-        held_out = held_out_in_folds(self._problem.robot.active_names, information, k, self._fits[name])
+        held_out = validate_in_folds(self._problem.robot.active_names, information, k, self._fits[name])
         if not self._problem.repeats or not held_out.folds:
             return held_out
         same = self._blocks.repeats
@@ -120,7 +120,7 @@ class _Folds:
         names, k = self._problem.robot.active_names, self._options.cross_validate
         fits = self._build(None) if prior_unused else self._fits
         return {
-            name: SetErrors(errors.fit, held_out_in_folds(names, self._blocks.information, k, fits[name]).errors)
+            name: SetErrors(errors.fit, validate_in_folds(names, self._blocks.information, k, fits[name]).errors)
             for name, errors in sets.items()
         }
 

@@ -19,7 +19,7 @@ from ros2_dynid.identification.preparation import as_prepared, prepare
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation.torque_errors import cross_validate, folds, torque_errors
+from ros2_dynid.identification.validation.torque_errors import cross_validate, split_folds, torque_errors
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,10 @@ def test_rows_fall_into_the_blocks_of_their_time():
 
 
 def test_folds_are_contiguous_and_cover_all(problem):
-    parts = folds(problem.information, 3)
+    parts = split_folds(problem.information, 3)
     assert [b for part in parts for b in part] == list(range(len(problem.information.blocks)))
     with pytest.raises(InputError, match="folds"):
-        folds(problem.information, 1000)
+        split_folds(problem.information, 1000)
 
 
 def test_missing_positions_are_refused(problem):

@@ -15,12 +15,12 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import (
     DEFAULTS,
     SHAPE_STEP,
-    candidates,
+    build_standstill_terms,
     change_shape,
     check_law,
-    given_terms,
-    near_standstill,
+    list_candidate_terms,
     put_signs,
+    read_law_terms,
     signs,
 )
 from ros2_dynid.identification.options import Method
@@ -43,7 +43,7 @@ TOP = np.array([1.0, 2.0, 4.0])
 
 
 def test_every_term_that_a_joint_may_have():
-    found = candidates(ROBOT, TOP)
+    found = list_candidate_terms(ROBOT, TOP)
     cold = [kind for kind in FrictionKind if kind is not POWER and "temperature" not in str(kind)]
     for joint, top in enumerate(TOP, start=1):
         own = [term for term in found if term.joint == joint]
@@ -51,15 +51,15 @@ def test_every_term_that_a_joint_may_have():
         speeds = [(term.speed, term.of_shape) for term in own if term.kind is STRIBECK]
         assert speeds == [(pytest.approx(share * top), of) for share in STRIBECK_SHARES for of in (False, True)]
     assert all(term.coefficient == 0.0 for term in found)
-    warm = candidates(ROBOT, TOP, np.array([[20.0, 30.0, np.nan], [21.9, 32.5, np.nan]]))
+    warm = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 30.0, np.nan], [21.9, 32.5, np.nan]]))
     more = [(term.joint, str(term.kind), term.reference) for term in warm if "temperature" in str(term.kind)]
     assert more == [(2, "temperature", 31.2), (2, "temperature_viscous", 31.2)], "2 K at least"
-    edge = candidates(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]))
+    edge = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]))
     assert {term.joint for term in edge if "temperature" in str(term.kind)} == {1, 3}
     joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
-    assert {term.joint for term in candidates(at_link, TOP)} == {1, 3}
-    still = candidates(ROBOT, np.array([0.0, 2.0, 4.0]))
+    assert {term.joint for term in list_candidate_terms(at_link, TOP)} == {1, 3}
+    still = list_candidate_terms(ROBOT, np.array([0.0, 2.0, 4.0]))
     assert STRIBECK not in {term.kind for term in still if term.joint == 1}
 
 
@@ -74,11 +74,11 @@ def test_shapes_that_are_tried_are_a_step_of_the_grid_apart():
 
 def test_what_friction_lacks_near_standstill():
     terms = [FrictionTerm(3, LOAD), FrictionTerm(1, LOAD), FrictionTerm(1, ROOT)]
-    found = near_standstill(ROBOT, terms, TOP, 0.02)
+    found = build_standstill_terms(ROBOT, terms, TOP, 0.02)
     assert [(t.joint, t.kind, t.speed) for t in found] == [
         (1, STRIBECK, pytest.approx(0.01)), (3, STRIBECK, pytest.approx(0.04)),
     ]  # fmt: skip
-    assert near_standstill(ROBOT, terms, TOP, 0.0) == ()
+    assert build_standstill_terms(ROBOT, terms, TOP, 0.0) == ()
 
 
 def test_laws_that_can_be_asked_for():
@@ -91,26 +91,26 @@ def test_laws_that_can_be_asked_for():
 
 def test_terms_of_a_law_by_name():
     a, b, c = ROBOT.active_names
-    found = given_terms(ROBOT, "load+viscous+root", TOP)
+    found = read_law_terms(ROBOT, "load+viscous+root", TOP)
     assert [(t.joint, t.kind) for t in found] == [(j, kind) for j in (1, 2, 3) for kind in (LOAD, ROOT)]
-    found = given_terms(ROBOT, f"{c}=cubic,{a}=power+coulomb", TOP)
+    found = read_law_terms(ROBOT, f"{c}=cubic,{a}=power+coulomb", TOP)
     assert [(t.joint, t.kind, t.exponent, t.of_shape) for t in found] == [
         *((1, POWER, p, of) for p in POWERS for of in (False, True)), (3, CUBIC, 0.0, False),
     ]  # fmt: skip
-    assert given_terms(ROBOT, "viscous+coulomb", TOP) == ()
+    assert read_law_terms(ROBOT, "viscous+coulomb", TOP) == ()
     warmth = np.array([[20.0, 20.0, np.nan], [20.3, 20.0, np.nan]])
-    (term,) = given_terms(ROBOT, f"{a}=temperature", TOP, warmth)
+    (term,) = read_law_terms(ROBOT, f"{a}=temperature", TOP, warmth)
     assert term.reference == pytest.approx(20.1, abs=0.11), "asked for, it needs no 2 K"
     for name, words in ((b, "does not change"), (c, "is not recorded")):
         with pytest.raises(InputError, match=words):
-            given_terms(ROBOT, f"{name}=temperature_viscous", TOP, warmth)
+            read_law_terms(ROBOT, f"{name}=temperature_viscous", TOP, warmth)
     joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
-    assert {term.joint for term in given_terms(at_link, "load", TOP)} == {1, 3}
+    assert {term.joint for term in read_law_terms(at_link, "load", TOP)} == {1, 3}
     with pytest.raises(InputError, match="measured at the link"):
-        given_terms(at_link, f"{b}=load", TOP)
+        read_law_terms(at_link, f"{b}=load", TOP)
     with pytest.raises(InputError, match="names the joint 'nobody'"):
-        given_terms(ROBOT, "nobody=load", TOP)
+        read_law_terms(ROBOT, "nobody=load", TOP)
 
 
 # --- terms with what was estimated

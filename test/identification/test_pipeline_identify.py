@@ -18,7 +18,7 @@ from ros2_dynid.identification.model_file import load_model, load_torque_data
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_certain
-from ros2_dynid.identification.validation.effort_scale import joint_factors
+from ros2_dynid.identification.validation.effort_scale import estimate_joint_factors
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import cut
 
@@ -113,7 +113,7 @@ def test_a_short_stretch_of_good_data_is_not_accused(begin, seconds):
     """Here the other joints do not tell about this one, or there are hardly more rows than parameters."""
     robot, samples = tx40()
     problem = build_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
-    assert not any(factor.is_wrong() for factor in joint_factors(problem.information))
+    assert not any(factor.is_wrong() for factor in estimate_joint_factors(problem.information))
     assert diagnose(problem).findings == ()
 
 

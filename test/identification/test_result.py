@@ -38,8 +38,8 @@ from ros2_dynid.identification.validation.torque_errors import (
     HeldOut,
     LeftOut,
     ValidatedBy,
-    held_out_in_folds,
     torque_errors,
+    validate_in_folds,
 )
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
@@ -222,7 +222,7 @@ def test_the_choice_does_not_rest_on_recordings_to_validate_on(run, halves):
     told = score_candidates(problem, estimation, candidates, halves[1:], unasked, silent)
     fits = build_candidate_fits(problem, estimation.fit, candidates, unasked, None)
     for name, own in told.compared_sets.items():
-        wanted = held_out_in_folds(NAMES, problem.information, None, fits[name]).errors["all"].relative
+        wanted = validate_in_folds(NAMES, problem.information, None, fits[name]).errors["all"].relative
         assert own.validation["all"].relative == pytest.approx(wanted, rel=1e-6)
         assert own.validation != told.sets[name].validation == scores.sets[name].validation
         assert own.fit == told.sets[name].fit
@@ -234,7 +234,7 @@ def test_without_recordings_folds_are_left_out_as_many_as_asked_for(run):
     problem, estimation, candidates, scores, choice, options = run(validate=False, cross_validate=4)
     fits = build_candidate_fits(problem, estimation.fit, candidates, options, None)
     for name in SETS:
-        wanted = held_out_in_folds(NAMES, problem.information, 4, fits[name])
+        wanted = validate_in_folds(NAMES, problem.information, 4, fits[name])
         tested = scores.validations[name]
         assert (tested.by, tested.folds, tested.left_out) == (ValidatedBy.CROSS_VALIDATION, 4, LeftOut.STRETCHES)
         for joint, error in wanted.errors.items():
@@ -248,7 +248,7 @@ def test_the_level_of_the_band_is_that_of_stretches_left_out(run):
     """Held-out errors of five folds less what the covariance explains, never below the residual."""
     problem, estimation, candidates, scores, _, options = run(essential=False, standard=False)
     fits = build_candidate_fits(problem, estimation.fit, candidates, options, None)
-    rms = held_out_in_folds(NAMES, problem.information, None, fits["base"]).errors
+    rms = validate_in_folds(NAMES, problem.information, None, fits["base"]).errors
     estimate, explained = candidates.estimate, []
     for j, columns in enumerate(problem.information.columns):
         R = problem.information.triangle(j)[:, :-1]
@@ -498,5 +498,5 @@ def test_an_estimator_that_needs_rows_is_tested_on_its_own_blocks(run):
     )
     fit = build_estimator(Method.IRLS, problem)
     assert estimation.data.method is Method.IRLS
-    tested = held_out_in_folds(NAMES, problem.information, 3, fit).errors
+    tested = validate_in_folds(NAMES, problem.information, 3, fit).errors
     assert scores.sets["base"].validation["all"].relative == pytest.approx(tested["all"].relative, rel=1e-3)

@@ -23,7 +23,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.information import different_motion
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.scores import predict_recordings, score_candidates
-from ros2_dynid.identification.validation.torque_errors import LeftOut, ValidatedBy, held_out_in_folds
+from ros2_dynid.identification.validation.torque_errors import LeftOut, ValidatedBy, validate_in_folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 
@@ -68,9 +68,9 @@ def test_of_a_motion_that_repeats_parts_of_the_period_are_left_out(repeating, me
     blocks = repeating
     if method is Method.WLS:
         blocks = replace(repeating, information=different_motion(repeating.information))
-        by_time = held_out_in_folds(ROBOT.active_names, repeating.information, 4, build_estimator(method, repeating))
+        by_time = validate_in_folds(ROBOT.active_names, repeating.information, 4, build_estimator(method, repeating))
         assert tested.errors["all"].relative > 1.003 * by_time.errors["all"].relative, "the same motion tells too much"
-    own = held_out_in_folds(ROBOT.active_names, blocks.information, 4, build_estimator(method, blocks))
+    own = validate_in_folds(ROBOT.active_names, blocks.information, 4, build_estimator(method, blocks))
     assert tested.errors["all"].relative == pytest.approx(own.errors["all"].relative, rel=1e-4)
 
 

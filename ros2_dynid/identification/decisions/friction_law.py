@@ -17,10 +17,10 @@ from ros2_dynid.identification.friction import (
     DEFAULTS,
     SHAPE_STEP,
     FrictionThresholds,
-    candidates,
+    build_standstill_terms,
     change_shape,
-    given_terms,
-    near_standstill,
+    list_candidate_terms,
+    read_law_terms,
 )
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
@@ -104,7 +104,9 @@ def choose_friction_law(
     temperatures = temperature_range([p.temperatures for p in prepared])
     auto = friction == AUTO
     terms = (
-        candidates(robot, top, temperatures, thresholds) if auto else given_terms(robot, friction, top, temperatures)
+        list_candidate_terms(robot, top, temperatures, thresholds)
+        if auto
+        else read_law_terms(robot, friction, top, temperatures)
     )
     plain = FrictionDecision(tuple(prepared), information)
     if method is Method.ENERGY and terms and not auto:
@@ -122,7 +124,7 @@ def choose_friction_law(
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
         solution, weights = weighted(rows.build(with_load, every))
         rows = rows.with_gear_torque(solution.value[information.layout.base])
-    reversals = near_standstill(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
+    reversals = build_standstill_terms(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
     tried = rows.build((*terms, *reversals), every)
     independent = min(_independent_share(p.filter) for p in prepared)
     selection = select_terms(

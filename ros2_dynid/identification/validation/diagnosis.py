@@ -35,14 +35,14 @@ from ros2_dynid.identification.validation.effort_scale import (
     EffortThresholds,
     Factor,
     SampledMotion,
+    build_friction_columns,
+    estimate_prior_scale,
     fit_relative_gains,
-    friction_columns,
     gather_effort_evidence,
-    residual_columns,
+    is_within,
+    project_out,
     sample_motion,
-    scale_against_prior,
     scale_efforts,
-    within,
 )
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
@@ -136,7 +136,7 @@ def estimate_mounting(
     G = [inverse_dynamics(replace(robot, gravity=axis), chi, q, still, still).ravel() for axis in np.eye(3)]
     D = inverse_dynamics(replace(robot, gravity=np.zeros(3)), chi, q, dq, ddq).ravel()
     drives, shared = _drive_columns(dq, ddq), np.column_stack((*G, D))
-    y, columns = residual_columns(tau, drives), residual_columns(shared, drives)
+    y, columns = project_out(tau, drives), project_out(shared, drives)
     torque = float(np.linalg.norm(y))
     gravity_columns, motion_column = columns[:, :3], columns[:, 3:]
     if torque == 0.0 or np.linalg.cond(gravity_columns / np.linalg.norm(gravity_columns)) > thresholds.condition:
@@ -153,7 +153,7 @@ def estimate_mounting(
     return Mounting(
         _round_gravity(direction, size, thresholds.axis),
         float(np.linalg.norm(y - columns @ value) / torque),
-        float(np.linalg.norm(residual_columns(y, described)) / torque),
+        float(np.linalg.norm(project_out(y, described)) / torque),
         float(np.degrees(np.arccos(np.clip(direction @ robot.gravity / size, -1.0, 1.0)))),
         bool(power > 0.0 if rubs else value[3] > 0.0),
     )
@@ -162,7 +162,7 @@ def estimate_mounting(
 def _drive_columns(dq: Array, ddq: Array) -> Array:
     """Return what each joint has by itself, shape (N n, 4 n): Coulomb and viscous friction, rotor, offset."""
     N, n = dq.shape
-    columns = np.stack((*friction_columns(dq), ddq, np.ones_like(dq)))
+    columns = np.stack((*build_friction_columns(dq), ddq, np.ones_like(dq)))
     return np.asarray(np.einsum("ktj,ij->tikj", columns, np.eye(n)).reshape(N * n, 4 * n))
 
 
@@ -294,29 +294,29 @@ def _check_efforts(
     A unit is certain if the joints contradict each other, which needs no masses, or if no masses are so wrong.
     """
     information = coarser(problem.information, thresholds.blocks)
-    scale = scale_against_prior(information, problem.base, problem.prior)
+    scale = estimate_prior_scale(information, problem.base, problem.prior)
     common = _common_scale(scale, evidence, thresholds)
     start = np.array([_first_gain(joint, common, thresholds) for joint in evidence])
     gains, agree = fit_relative_gains(problem.robot, problem.base, information, start, thresholds)
     contradict = bool(np.any(np.abs(gains) != np.abs(start)))
     if not np.all(gains == 1.0):
-        scale = scale_against_prior(scale_efforts(information, gains), problem.base, problem.prior)
+        scale = estimate_prior_scale(scale_efforts(information, gains), problem.base, problem.prior)
     if scale.is_wrong(thresholds):
         signs_known = any(joint.supports_sign(thresholds) or joint.is_reversed(thresholds) for joint in evidence)
         if scale.value < 0.0 and not signs_known:
             gains, scale = -gains, replace(scale, value=-scale.value)
-        if scale.value > 0.0 and not within(scale.value, thresholds.likely_mass_error):
+        if scale.value > 0.0 and not is_within(scale.value, thresholds.likely_mass_error):
             gains = gains / scale.value
-    impossible = any(not within(gain, thresholds.certain_mass_error) for gain in gains)
+    impossible = any(not is_within(gain, thresholds.certain_mass_error) for gain in gains)
     return _tell_gains(problem.robot.active_names, gains, agree, contradict or impossible, thresholds)
 
 
 def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence], thresholds: EffortThresholds) -> float:
     """Return the scale of all efforts against the a priori masses if it is far from 1 and the joints agree on it."""
-    if not scale.is_wrong(thresholds) or within(scale.value, thresholds.likely_mass_error):
+    if not scale.is_wrong(thresholds) or is_within(scale.value, thresholds.likely_mass_error):
         return 1.0
     alike = all(
-        within(joint.gravity_scale / scale.value, thresholds.same_scale)
+        is_within(joint.gravity_scale / scale.value, thresholds.same_scale)
         for joint in evidence
         if joint.follows_gravity(thresholds)
     )
@@ -335,14 +335,14 @@ def _tell_gains(
     """Return signs and units in words, with one option for all joints."""
     by_name = dict(zip(names, gains.tolist(), strict=True))
     reversed_joints = tuple(name for name, gain in by_name.items() if gain < 0.0)
-    sizes = {name: abs(1.0 / gain) for name, gain in by_name.items() if not within(gain, thresholds.sign_gain)}
+    sizes = {name: abs(1.0 / gain) for name, gain in by_name.items() if not is_within(gain, thresholds.sign_gain)}
     advice = {
         name: float(f"{gain:.3g}") if name in sizes else float(np.sign(gain))
         for name, gain in by_name.items()
         if name in sizes or gain < 0.0
     }
     option = Option("gains", advice)
-    in_milli = [within(size / MILLI, thresholds.same_scale) for size in sizes.values()]
+    in_milli = [is_within(size / MILLI, thresholds.same_scale) for size in sizes.values()]
     if not reversed_joints and sum(in_milli) == len(names):
         option = Option("effort_unit", "mN.m")
     hint = Text("set ", option)

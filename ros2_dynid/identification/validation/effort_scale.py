@@ -109,7 +109,7 @@ class ContradictionThresholds:
 EFFORTS, CONTRADICTIONS = EffortThresholds(), ContradictionThresholds()
 
 
-def within(value: float, factor: float) -> bool:
+def is_within(value: float, factor: float) -> bool:
     """Return whether a scale, of either sign, is closer to 1 than a factor."""
     return 1.0 / factor < abs(value) < factor
 
@@ -143,7 +143,7 @@ class EffortEvidence:
 
     def has_other_unit(self, thresholds: EffortThresholds = EFFORTS) -> bool:
         """Return whether the effort follows gravity, but at a scale that no error of the masses explains."""
-        return self.follows_gravity(thresholds) and not within(self.gravity_scale, thresholds.certain_mass_error)
+        return self.follows_gravity(thresholds) and not is_within(self.gravity_scale, thresholds.certain_mass_error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +167,13 @@ def sample_motion(prepared: Sequence[Prepared], count: int = SAMPLES) -> Sampled
     return SampledMotion(*(np.concatenate(column) for column in zip(*samples, strict=True)))
 
 
-def friction_columns(dq: Array) -> tuple[Array, Array]:
+def build_friction_columns(dq: Array) -> tuple[Array, Array]:
     """Return columns of Coulomb and viscous friction, each between -1 and 1, of the shape of dq."""
     top = np.maximum(np.max(np.abs(dq), axis=0), 1e-9)
     return np.tanh(dq / (REVERSAL * top)), dq / top
 
 
-def residual_columns(columns: Array, others: Array) -> Array:
+def project_out(columns: Array, others: Array) -> Array:
     """Return what of the columns, shape (N,) or (N, k), the others, shape (N, m), cannot explain."""
     scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
     return np.asarray(columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0])
@@ -191,7 +191,7 @@ def gather_effort_evidence(
     gravity = gravity_torque(robot, standard_vector(robot), q)
     heavy = np.std(gravity, axis=0) > thresholds.weight_share * np.max(np.std(gravity, axis=0))
     links = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
-    still, friction_of = np.zeros_like(q), np.stack(friction_columns(dq), axis=2)
+    still, friction_of = np.zeros_like(q), np.stack(build_friction_columns(dq), axis=2)
     Y, resting = (np.asarray(fast_regressor(robot, q, *m))[:, :, links] for m in ((dq, ddq), (still, still)))
     evidence = []
     for j in range(n):
@@ -217,7 +217,7 @@ def _gravity_in_effort(
     gravity: Array, others: Array, effort: Array, thresholds: EffortThresholds
 ) -> tuple[float, float]:
     """Return the partial correlation of the effort with gravity, and its scale."""
-    own, rest = residual_columns(gravity, others), residual_columns(effort, others)
+    own, rest = project_out(gravity, others), project_out(effort, others)
     if np.linalg.norm(own) < thresholds.own_share * np.linalg.norm(gravity - gravity.mean()):
         return np.nan, np.nan
     scale = float(own @ rest / (own @ own))
@@ -229,7 +229,7 @@ def _gravity_in_effort(
 def _friction_in_effort(Y: Array, friction: Array, dq: Array, effort: Array, thresholds: EffortThresholds) -> float:
     """Return the share of friction in the effort beyond rigid-body torques; negative if it drives the motion."""
     others = np.hstack((np.ones((len(Y), 1)), Y))
-    columns, rest = residual_columns(friction, others), residual_columns(effort, others)
+    columns, rest = project_out(friction, others), project_out(effort, others)
     own = np.linalg.norm(columns, axis=0) > thresholds.own_share * np.linalg.norm(friction, axis=0)
     if not own.any():
         return np.nan
@@ -285,7 +285,7 @@ class Factor:
         clear = abs(self.value) > deviations_beyond_chance(self.freedom, follows) * self.std
         clear &= abs(self.value - 1.0) > deviations_beyond_chance(self.freedom, thresholds.chance) * self.std
         if self.value > 0.0:
-            return clear and not within(self.value, thresholds.agreement)
+            return clear and not is_within(self.value, thresholds.agreement)
         return clear and self.value <= -thresholds.reversed_factor
 
 
@@ -317,7 +317,7 @@ def _fit_rows(information: Information, rows: Sequence[Array], counts: Sequence[
     return _Fit(solution.value, covariance, solution.identified, min(freedom, rows_beyond))
 
 
-def joint_factors(
+def estimate_joint_factors(
     information: Information, without: int | None = None, thresholds: EffortThresholds = EFFORTS
 ) -> list[Factor]:
     """Return the factor of each joint, leaving joint `without` out of the comparison; infinite std if none can tell."""
@@ -421,7 +421,7 @@ def fit_relative_gains(
     for _ in range(2 * information.n):
         part = scale_efforts(information, gains)
         reversed_joints = find_driving_friction(base, robot, part, thresholds=thresholds)
-        factors = [] if reversed_joints else joint_factors(part, thresholds=thresholds)
+        factors = [] if reversed_joints else estimate_joint_factors(part, thresholds=thresholds)
         wrong = [j for j, factor in enumerate(factors) if factor.is_wrong(thresholds)]
         if not reversed_joints and not wrong:
             reversed_joints = find_driving_friction(base, robot, part, together=True, thresholds=thresholds)
@@ -432,10 +432,12 @@ def fit_relative_gains(
             continue
         still_wrong = dict.fromkeys(wrong, 0)
         if len(wrong) > 1:
-            still_wrong = {k: sum(f.is_wrong(thresholds) for f in joint_factors(part, k, thresholds)) for k in wrong}
+            still_wrong = {
+                k: sum(f.is_wrong(thresholds) for f in estimate_joint_factors(part, k, thresholds)) for k in wrong
+            }
         j = min(wrong, key=lambda k: (still_wrong[k], -abs(np.log(abs(factors[k].value) + 1e-12))))
         f = factors[j].value
-        gains[j] *= -1.0 if f < 0.0 and within(f, thresholds.agreement) else 1.0 / f
+        gains[j] *= -1.0 if f < 0.0 and is_within(f, thresholds.agreement) else 1.0 / f
     return gains, False
 
 
@@ -464,7 +466,7 @@ def refuse_contradictions(
         raise InputError(what, "identify recordings of different robots or loads apart", sources[k])
 
 
-def scale_against_prior(information: Information, base: BaseParameters, prior: Array) -> Factor:
+def estimate_prior_scale(information: Information, base: BaseParameters, prior: Array) -> Factor:
     """Return the scale of all efforts against the a priori links; rotors, friction, offsets and delay are fitted."""
     links = [k for k, leader in enumerate(base.leaders) if group_of(leader) == "inertial"]
     if not np.any(prior[links]):

@@ -21,7 +21,7 @@ from ros2_dynid.identification.friction import SIGNIFICANCE
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, Mask
-from ros2_dynid.identification.validation.torque_errors import AS_WELL, held_out_in_folds
+from ros2_dynid.identification.validation.torque_errors import AS_WELL, validate_in_folds
 
 UNBIASED = (Method.IV, Method.IDIM_IV, Method.DIDIM)
 """Estimators that noise of the encoders does not bias, in or outside the loop, the cheapest first."""
@@ -102,7 +102,7 @@ def _advise_least_squares(
     if fit is None:
         return EstimatorAdvice(Method.WLS, noise)
     names, least_squares = problem.robot.active_names, build_estimator(Method.WLS, problem, error_bars=False)
-    ours, theirs = (held_out_in_folds(names, problem.information, None, one).errors for one in (fit, least_squares))
+    ours, theirs = (validate_in_folds(names, problem.information, None, one).errors for one in (fit, least_squares))
     if not ours or not theirs or ours["all"].relative <= thresholds.as_well * theirs["all"].relative:
         return EstimatorAdvice(Method.WLS, noise)
     reason = Text(

@@ -66,7 +66,7 @@ class SensorSide:
         return self.clear and self.measured_drive != DRIVE
 
 
-def link_side_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
+def find_link_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
     """Return what the efforts of joints hold that are not measured at the motor, by name.
 
     Robots have the same sensors at all joints: if some are certainly at the link and none is certainly at the motor,

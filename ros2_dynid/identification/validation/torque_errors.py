@@ -81,10 +81,10 @@ class HeldOut:
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
     """Return the torque errors of a value for each column of W in rows in motion, by joint and for all."""
     information = information.in_motion()
-    return error_table(names, joint_errors(information, value), joint_torques(information), information.rows)
+    return tabulate_errors(names, joint_errors(information, value), joint_torques(information), information.rows)
 
 
-def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArray[np.integer]) -> Errors:
+def tabulate_errors(names: Sequence[str], errors: Array, torques: Array, rows: NDArray[np.integer]) -> Errors:
     """Return the table from the norms of errors and torques of each joint, shape (n,), and their number of rows."""
     table = {
         name: TorqueError(float(e / np.sqrt(max(r, 1))), float(e / max(t, 1e-300)))
@@ -96,7 +96,7 @@ def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArr
     return table
 
 
-def folds(information: Information, k: int) -> list[list[int]]:
+def split_folds(information: Information, k: int) -> list[list[int]]:
     """Return the numbers of the blocks of k folds: contiguous stretches with about the same number of rows."""
     most = int(np.count_nonzero(information.block_rows.sum(axis=1)))
     if k < 2 or k > most:
@@ -110,17 +110,17 @@ def cross_validate(
     """Return the errors on k stretches of time, each predicted by a fit to the others."""
     errors, torques = np.zeros(information.n), np.zeros(information.n)
     moving = information.in_motion()
-    for fold in folds(information, k):
+    for fold in split_folds(information, k):
         out = set(fold)
         rest = [b for b in range(len(information.blocks)) if b not in out]
         value = fit(rest).value
         left_out = moving.take(fold)
         errors += joint_errors(left_out, value) ** 2
         torques += joint_torques(left_out) ** 2
-    return error_table(names, np.sqrt(errors), np.sqrt(torques), moving.rows)
+    return tabulate_errors(names, np.sqrt(errors), np.sqrt(torques), moving.rows)
 
 
-def held_out_in_folds(
+def validate_in_folds(
     names: Sequence[str], information: Information, k: int | None, fit: Callable[[Sequence[int]], Estimate]
 ) -> HeldOut:
     """Return the errors of a cross-validation with k folds: 0 for none, None for FOLDS, or none if data are too few."""
@@ -221,7 +221,7 @@ def compare_torques(
     lag = filter_length(prepared[0].filter)
     error, torque, keep = (np.concatenate(column, axis=1)[:, :FIRST] for column in zip(*first_rows, strict=True))
     return Comparison(
-        error_table(names, np.sqrt(errors), np.sqrt(torques), counts),
+        tabulate_errors(names, np.sqrt(errors), np.sqrt(torques), counts),
         TorqueData(*(np.concatenate(column) for column in zip(*pictures, strict=True))),
         largest,
         {

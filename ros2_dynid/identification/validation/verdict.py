@@ -21,7 +21,7 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.regression.prior import PriorFit
-from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
+from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
 from ros2_dynid.model.efforts import sensor_name
 from ros2_dynid.model.friction import FrictionTerm
@@ -153,7 +153,7 @@ class Evidence:
     same_motion: bool = False
 
 
-def evidence_of(
+def gather_evidence(
     robot: Robot,
     base: BaseParameters,
     information: Information,
@@ -190,10 +190,10 @@ def evidence_of(
     )
     return Evidence(
         joints,
-        _parameters(robot, base, information, estimate, {term.joint for term in terms}),
+        _gather_parameters(robot, base, information, estimate, {term.joint for term in terms}),
         fit["all"].relative,
         tested["all"].relative if tested else None,
-        tested_on(held_out),
+        describe_validation(held_out),
         prior_error,
         estimate.cond,
         estimate.delay,
@@ -203,7 +203,7 @@ def evidence_of(
     )
 
 
-def tested_on(held_out: HeldOut) -> str:
+def describe_validation(held_out: HeldOut) -> str:
     """Return what the held-out data are, or why there are none, in words."""
     if held_out.switched_off:
         return "validation was switched off"
@@ -216,7 +216,7 @@ def tested_on(held_out: HeldOut) -> str:
     return f"{held_out.folds} stretches left out in turn"
 
 
-def _parameters(
+def _gather_parameters(
     robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, with_terms: Set[int]
 ) -> tuple[ParameterEvidence, ...]:
     joint_of = {number: j for j, number in enumerate(robot.active)}
@@ -228,7 +228,7 @@ def _parameters(
             element = robot.forces[number - 1]
             number = max(element.joints)  # the joint that feels it: of a cylinder, that of the outer pivot
         j = joint_of.get(number)
-        effect = 0.0 if j is None else _effect(information, j, k)
+        effect = 0.0 if j is None else _torque_of_unit(information, j, k)
         std = float(estimate.base_std[k]) if estimate.base_identified[k] else None
         noise = 0.0 if j is None else float(sigma[j])
         joint, group, value = robot.joints[number - 1].name, group_of(leader), float(estimate.base[k])
@@ -237,7 +237,7 @@ def _parameters(
     return tuple(out)
 
 
-def _effect(information: Information, j: int, k: int) -> float:
+def _torque_of_unit(information: Information, j: int, k: int) -> float:
     """Return the rms of column k of W over the rows of joint j."""
     at = np.flatnonzero(information.columns[j] == k)
     column: Array = information.triangle(j)[:, at]
@@ -265,16 +265,16 @@ class Remark:
     text: str
 
 
-def verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
+def give_verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
     """Return the remarks, problems first."""
-    joints = _joints(evidence, thresholds)
+    joints = _remark_on_joints(evidence, thresholds)
     remarks = [
-        *_overall(evidence, joints, thresholds),
+        *_remark_on_model(evidence, joints, thresholds),
         *joints,
-        *_coloured(evidence.joints, thresholds),
-        *_known(evidence.parameters, thresholds),
-        *_poor(evidence, thresholds),
-        *_negative(evidence.parameters, thresholds),
+        *_remark_on_coloured_errors(evidence.joints, thresholds),
+        *_remark_on_known_parameters(evidence.parameters, thresholds),
+        *_remark_on_poorly_known(evidence, thresholds),
+        *_remark_on_negative(evidence.parameters, thresholds),
     ]
     if evidence.cond > thresholds.condition:
         text = f"the condition number is {evidence.cond:.0f}: an optimised exciting trajectory will do better"
@@ -287,7 +287,7 @@ def verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -> lis
     return sorted(remarks, key=lambda remark: order.index(remark.level))
 
 
-def _overall(evidence: Evidence, joints: Sequence[Remark], thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_model(evidence: Evidence, joints: Sequence[Remark], thresholds: VerdictThresholds) -> list[Remark]:
     """Judge all joints together; never good while a joint that carries torque is not known."""
     fit, tested = evidence.fit, evidence.held_out
     error = fit if tested is None else tested
@@ -312,7 +312,7 @@ def _overall(evidence: Evidence, joints: Sequence[Remark], thresholds: VerdictTh
     return remarks
 
 
-def _joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
     """Remark on every joint whose torque is predicted badly, with what would help."""
     largest = max((joint.torque for joint in evidence.joints), default=0.0)
     remarks = []
@@ -324,16 +324,16 @@ def _joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
         level = Level.PROBLEM if unknown and carries else Level.WARNING if unknown or carries else Level.NOTE
         where = "" if joint.held_out is None else " on held-out data"
         name = f"{joint.name} is not known" if unknown else joint.name
-        torque = f"{100 * joint.error:.0f} % of its torque ({_size(joint.torque)} rms)"
-        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_hint(joint, thresholds)}"))
+        torque = f"{100 * joint.error:.0f} % of its torque ({_format_size(joint.torque)} rms)"
+        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_suggest_cure(joint, thresholds)}"))
     return remarks
 
 
-def _hint(joint: JointEvidence, thresholds: VerdictThresholds) -> str:
+def _suggest_cure(joint: JointEvidence, thresholds: VerdictThresholds) -> str:
     """Return why a joint is predicted badly, and what would help."""
     if joint.error * joint.torque > thresholds.noise_multiple * joint.noise:
         if joint.held_out is None or joint.held_out <= thresholds.overfit * joint.fit:
-            alone = f"its rows alone fit to {_size(100 * joint.noise / joint.torque)} %"
+            alone = f"its rows alone fit to {_format_size(100 * joint.noise / joint.torque)} %"
             return f"{alone}: what it shares with other joints is not right: a coupling, a spring, a gain that is off"
         return f"in the fit it is {100 * joint.fit:.0f} %: record longer, and more varied motion of all joints"
     if joint.coloured:
@@ -341,18 +341,19 @@ def _hint(joint: JointEvidence, thresholds: VerdictThresholds) -> str:
             "any model of this kind leaves as much, and not at random: check its effort sensor, its coupling to other "
             "joints, and friction beyond Fv and Fc"
         )
-    return f"its noise is {_size(joint.noise)} rms: only larger torques (faster motion, a load) or a better sensor help"
+    noise = f"its noise is {_format_size(joint.noise)} rms"
+    return f"{noise}: only larger torques (faster motion, a load) or a better sensor help"
 
 
-def _coloured(joints: Sequence[JointEvidence], thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_coloured_errors(joints: Sequence[JointEvidence], thresholds: VerdictThresholds) -> list[Remark]:
     names = [joint.name for joint in joints if joint.coloured]
     if not names:
         return []
-    text = f"errors of {_listed(names, thresholds)} are not random in time: the model lacks something there"
+    text = f"errors of {_list_names(names, thresholds)} are not random in time: the model lacks something there"
     return [Remark(Level.NOTE, f"{text} (the error bars allow for it)")]
 
 
-def _known(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_known_parameters(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
     count = sum(not parameter.dropped for parameter in parameters)
     limits = (thresholds.well_known, thresholds.fairly_known)
     well, fairly = (sum(p.relative_std < limit for p in parameters) for limit in limits)
@@ -361,15 +362,15 @@ def _known(parameters: Sequence[ParameterEvidence], thresholds: VerdictThreshold
     unknown = [parameter for parameter in parameters if parameter.std is None]
     if unknown:
         names, joints = (
-            _listed([p.name for p in unknown], thresholds),
-            _listed(sorted({p.joint for p in unknown}), thresholds),
+            _list_names([p.name for p in unknown], thresholds),
+            _list_names(sorted({p.joint for p in unknown}), thresholds),
         )
         text = f"not excited: {names}; move {joints} more, and other joints at the same time"
         remarks.append(Remark(Level.PROBLEM, text))
     return remarks
 
 
-def _poor(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_poorly_known(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
     """Remark on friction and rotors that are poorly known, where that matters for the torque."""
     poor: dict[str, list[ParameterEvidence]] = {}
     for p in evidence.parameters:
@@ -385,14 +386,13 @@ def _poor(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
             if group in groups
         ]
         longer = ", or record longer" if evidence.seconds < thresholds.short else ""
-        text = (
-            f"{joint}: {_listed([p.name for p in parameters], thresholds)} poorly known; {' and '.join(hints)}{longer}"
-        )
+        names = _list_names([p.name for p in parameters], thresholds)
+        text = f"{joint}: {names} poorly known; {' and '.join(hints)}{longer}"
         remarks.append(Remark(Level.WARNING, text))
     return remarks
 
 
-def _negative(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
+def _remark_on_negative(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresholds) -> list[Remark]:
     """Remark on friction and rotors clearly below 0, which no joint has, by a larger torque than the joint's error."""
     names = [
         p.name
@@ -403,14 +403,14 @@ def _negative(parameters: Sequence[ParameterEvidence], thresholds: VerdictThresh
     if not names:
         return []
     text = "came out negative: check whether the effort is filtered or late, and the friction law"
-    return [Remark(Level.WARNING, f"{_listed(names, thresholds)} {text}")]
+    return [Remark(Level.WARNING, f"{_list_names(names, thresholds)} {text}")]
 
 
-def _size(x: float) -> str:
+def _format_size(x: float) -> str:
     return f"{x:.0f}" if x >= 100.0 else f"{x:.2g}"
 
 
-def _listed(names: Sequence[str], thresholds: VerdictThresholds) -> str:
+def _list_names(names: Sequence[str], thresholds: VerdictThresholds) -> str:
     more = len(names) - thresholds.listed
     return ", ".join(names[: thresholds.listed]) + (f" and {more} more" if more > 0 else "")
 
@@ -477,7 +477,7 @@ def remark_on_impossible(sets: Mapping[str, SetErrors], served: str) -> list[Rem
 
 def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
     """Say so where efforts that count as the motors' look like those of torque sensors at the links."""
-    sensors = {name: sensor_name(drive) for name, drive in link_side_sensors(sides).items()}
+    sensors = {name: sensor_name(drive) for name, drive in find_link_sensors(sides).items()}
     if not sensors:
         return []
     alike = len(sensors) == len(sides) and len(set(sensors.values())) == 1

@@ -298,7 +298,7 @@ def test_the_slowest_filter_of_several_recordings_decides(monkeypatch):
     parts = [exact_motion(ROBOT, seed, 400) for seed in (1, 2)]
     parts = [replace(p, filter=replace(p.filter, slow=slow, row_cutoff=cutoff, row_rate=50.0))
              for p, slow, cutoff in zip(parts, (0.03, 0.01), (20.0, 5.0), strict=True)]  # fmt: skip
-    near, chosen = traced(monkeypatch, "near_standstill"), traced(monkeypatch, "select_terms")
+    near, chosen = traced(monkeypatch, "build_standstill_terms"), traced(monkeypatch, "select_terms")
     information = build_information(ROBOT, BASE, parts, delay=False)
     for order in (parts, parts[::-1]):
         near.clear(), chosen.clear()
@@ -320,7 +320,7 @@ def test_speeds_and_temperatures_of_all_recordings_say_what_may_be_tried(monkeyp
                 temperatures=np.array([[low] * 3, [low + 1.0] * 3]))
         for p, low, speed in zip([exact_motion(ROBOT, k, 300) for k in (1, 2)], (20.0, 24.0), (0.5, 1.0), strict=True)
     ]  # fmt: skip
-    asked = traced(monkeypatch, "candidates" if law == "auto" else "given_terms")
+    asked = traced(monkeypatch, "list_candidate_terms" if law == "auto" else "read_law_terms")
     choose_friction_law(ROBOT, BASE, parts, build_information(ROBOT, BASE, parts, delay=False), law, Method.WLS)
     ((args, _, terms),) = asked
     top, temperatures = args[1:3] if law == "auto" else args[2:4]

@@ -28,13 +28,13 @@ from ros2_dynid.identification.validation.effort_scale import (
     Factor,
     SampledMotion,
     deviations_beyond_chance,
+    estimate_joint_factors,
+    estimate_prior_scale,
     find_driving_friction,
     fit_relative_gains,
     gather_effort_evidence,
-    joint_factors,
     refuse_contradictions,
     sample_motion,
-    scale_against_prior,
     scale_efforts,
 )
 from ros2_dynid.model.load import load_robot
@@ -275,7 +275,7 @@ def test_factor_of_a_joint(factor, wrong):
 @pytest.mark.parametrize("gain", [1.0, -1.0, 7.0, 0.2])
 def test_the_factor_of_a_joint_against_the_others(gain):
     base, information = information_of(*noisy((1.0, gain, 1.0))[::-1])
-    found = joint_factors(information, without=0)
+    found = estimate_joint_factors(information, without=0)
     assert (found[0].value, found[0].std) == (1.0, np.inf)
     told = found[1]
     assert abs(told.value - gain) < 5.0 * told.std and 1e-4 < told.std / abs(gain) < 0.1
@@ -295,9 +295,9 @@ def test_the_factor_of_a_joint_against_the_others(gain):
 
 def test_the_doubt_of_a_factor_is_in_the_unit_of_the_effort():
     """Both that of the joint's own rows and that of what the others predict."""
-    own = joint_factors(information_of(*noisy((1.0, 1.0, 1.0))[::-1])[1])[1]
+    own = estimate_joint_factors(information_of(*noisy((1.0, 1.0, 1.0))[::-1])[1])[1]
     for gain in (7.0, -3.0):
-        told = joint_factors(information_of(*noisy((1.0, gain, 1.0))[::-1])[1])[1]
+        told = estimate_joint_factors(information_of(*noisy((1.0, gain, 1.0))[::-1])[1])[1]
         assert (told.value, told.std) == (pytest.approx(gain * own.value), pytest.approx(abs(gain) * own.std))
 
 
@@ -306,11 +306,11 @@ def test_a_joint_that_others_do_not_tell_about_has_no_factor():
     nothing = replace(
         information, columns=tuple(np.arange(100 * j, 100 * j + len(c)) for j, c in enumerate(information.columns))
     )
-    assert all(np.isinf(one.std) and one.value == 1.0 for one in joint_factors(nothing))
+    assert all(np.isinf(one.std) and one.value == 1.0 for one in estimate_joint_factors(nothing))
     rng = np.random.default_rng(3)
     motion = random_motion()
     _, noise = information_of(rng.normal(size=motion[0].shape), motion)
-    assert all(np.isinf(one.std) for one in joint_factors(noise)), "what the others predict is noise"
+    assert all(np.isinf(one.std) for one in estimate_joint_factors(noise)), "what the others predict is noise"
 
 
 def recorded(gains=(1.0, 1.0, 1.0), seed=0, noise=0.02, chi=None):
@@ -327,7 +327,7 @@ def test_every_joint_is_compared_with_what_any_of_the_others_know(gains):
     information = build_information(ROBOT, BASE, [prepared], delay=False)
     Y = regressor(ROBOT, prepared.q, prepared.dq, prepared.ddq)[:, :, BASE.columns(ROBOT)]
     felt = np.linalg.norm(Y, axis=0) > 1e-9
-    for j, told in enumerate(joint_factors(information)):
+    for j, told in enumerate(estimate_joint_factors(information)):
         others = [k for k in range(3) if k != j]
         value = wls(information.of_joints(others)).value
         shared = felt[j] & (felt[others[0]] | felt[others[1]])
@@ -343,13 +343,13 @@ def test_the_delay_is_no_parameter_that_joints_tell_each_other_about():
     """Its column is felt by all joints, but it is none of the robot."""
     prepared = recorded((1.0, 3.0, 1.0))
     plain, late = (build_information(ROBOT, BASE, [prepared], delay=delay) for delay in (False, True))
-    for a, b in zip(joint_factors(plain), joint_factors(late), strict=True):
+    for a, b in zip(estimate_joint_factors(plain), estimate_joint_factors(late), strict=True):
         assert (b.value, b.std) == (pytest.approx(a.value), pytest.approx(a.std, rel=0.01))
     prior = BASE.values(ROBOT, standard_vector(ROBOT))
-    a, b = (scale_against_prior(one, BASE, one.layout.vector(prior)) for one in (plain, late))
+    a, b = (estimate_prior_scale(one, BASE, one.layout.vector(prior)) for one in (plain, late))
     assert (b.value, b.std) == (pytest.approx(a.value), pytest.approx(a.std, rel=0.01)) and np.isfinite(a.std)
     nothing = late.layout.vector(np.zeros(len(BASE)), delay=0.1)
-    none = scale_against_prior(late, BASE, nothing)
+    none = estimate_prior_scale(late, BASE, nothing)
     assert (none.value, none.std) == (1.0, np.inf), "no links to compare with"
 
 
@@ -361,13 +361,13 @@ def test_the_scale_of_all_efforts_against_the_a_priori_links(scale):
     motion, tau = noisy((scale, scale, scale), chi=chi)
     base, information = information_of(tau, motion)
     prior = information.layout.vector(base.values(ROBOT, standard_vector(ROBOT)))
-    found = scale_against_prior(information, base, prior)
+    found = estimate_prior_scale(information, base, prior)
     assert abs(found.value - scale) < 5.0 * found.std and 1e-4 < found.std / abs(scale) < 0.05
     Y = regressor(ROBOT, *motion)[:, :, base.columns(ROBOT)].reshape(-1, len(base))
     links = np.array([leader[:2] not in ("Ia", "Fv", "Fc", "of") for leader in base.leaders])
     A = np.column_stack((Y[:, ~links], Y[:, links] @ prior[: len(base)][links]))
     assert found.value == pytest.approx(np.linalg.lstsq(A, tau.ravel(), rcond=None)[0][-1], rel=1e-6)
-    none = scale_against_prior(information, base, 0.0 * prior)
+    none = estimate_prior_scale(information, base, 0.0 * prior)
     assert (none.value, none.std) == (1.0, np.inf)
 
 
@@ -378,10 +378,10 @@ def test_factors_and_scales_scatter_as_their_bars_say():
     for seed in range(12):
         error = 0.1 * np.random.default_rng(seed).normal(size=tau.shape) * tau.std(axis=0)
         base, information = information_of((tau + error) * gains, motion)
-        of_joints.append([(one.value, one.std) for one in joint_factors(information)])
+        of_joints.append([(one.value, one.std) for one in estimate_joint_factors(information)])
         _, alike = information_of(2.0 * (tau + error), motion)
         prior = alike.layout.vector(base.values(ROBOT, standard_vector(ROBOT)))
-        scale = scale_against_prior(alike, base, prior)
+        scale = estimate_prior_scale(alike, base, prior)
         of_all.append((scale.value, scale.std))
     for told in (np.array(of_joints)[:, 2], np.array(of_all)):
         assert 0.5 < np.sqrt(np.mean(told[:, 1] ** 2)) / told[:, 0].std(ddof=1) < 2.0

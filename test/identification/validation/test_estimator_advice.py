@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.estimator_advice import DEFAULTS, advise_estimator
-from ros2_dynid.identification.validation.torque_errors import held_out_in_folds
+from ros2_dynid.identification.validation.torque_errors import validate_in_folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 
@@ -95,7 +95,7 @@ def test_least_squares_is_named_where_it_predicts_better_than_what_corrects_noth
     problem = problem_of(quiet, None)
     fit, plain = build_estimator(Method.IV, problem), build_estimator(Method.WLS, problem)
     ours, theirs = (
-        held_out_in_folds(ROBOT.active_names, problem.information, None, one).errors["all"].relative
+        validate_in_folds(ROBOT.active_names, problem.information, None, one).errors["all"].relative
         for one in (fit, plain)
     )
 
@@ -111,7 +111,7 @@ def test_least_squares_is_named_where_it_predicts_better_than_what_corrects_noth
         return estimate
 
     def ratio(share):
-        errors = held_out_in_folds(ROBOT.active_names, problem.information, None, worse(share)).errors
+        errors = validate_in_folds(ROBOT.active_names, problem.information, None, worse(share)).errors
         return errors["all"].relative / theirs
 
     low, high = 0.0, 1.0

@@ -22,7 +22,7 @@ from ros2_dynid.identification.validation.sensor_side import (
     SENSORS,
     SensorSide,
     compare_sensor_sides,
-    link_side_sensors,
+    find_link_sensors,
 )
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -153,4 +153,4 @@ def side(measured_drive, sure, share=0.01):
     ],
 )
 def test_joints_that_do_not_tell_follow_those_that_do(sides, found):
-    assert link_side_sensors(sides) == found
+    assert find_link_sensors(sides) == found

@@ -28,14 +28,14 @@ from ros2_dynid.identification.validation.torque_errors import (
     Whiteness,
     compare_torques,
     cross_validate,
-    error_table,
     filter_length,
-    folds,
-    held_out_in_folds,
     measure_whiteness,
+    split_folds,
+    tabulate_errors,
     torque_errors,
+    validate_in_folds,
 )
-from ros2_dynid.identification.validation.verdict import evidence_of
+from ros2_dynid.identification.validation.verdict import gather_evidence
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
@@ -194,7 +194,7 @@ def test_only_rows_in_motion_are_judged():
     value = wls(still).value
     assert torque_errors(names, both, value) == torque_errors(names, moving, value)
     fit = torque_errors(names, moving, value)
-    seen, wanted = (evidence_of(ROBOT, BASE, one, wls(still), fit, HeldOut()).joints for one in (both, moving))
+    seen, wanted = (gather_evidence(ROBOT, BASE, one, wls(still), fit, HeldOut()).joints for one in (both, moving))
     assert seen == wanted
 
     def fitted(blocks):
@@ -202,7 +202,7 @@ def test_only_rows_in_motion_are_judged():
 
     found = cross_validate(names, both, 3, fitted)
     errors, torques = np.zeros(3), np.zeros(3)
-    for fold in folds(still, 3):
+    for fold in split_folds(still, 3):
         rest = [b for b in range(len(still.blocks)) if b not in fold]
         x = fitted(rest).value
         for k in fold:
@@ -221,14 +221,14 @@ def test_folds_need_rows_in_as_many_blocks():
         for k, n in enumerate(rows)
     )
     information = Information(blocks, (np.arange(2),), ColumnLayout(2))
-    assert len(folds(information, 4)) == 4
+    assert len(split_folds(information, 4)) == 4
     with pytest.raises(InputError, match=r"5 folds.*choose 2 to 4"):
-        folds(information, 5)
-    none = held_out_in_folds(["a"], information, None, lambda blocks: wls(information.take(blocks)))
+        split_folds(information, 5)
+    none = validate_in_folds(["a"], information, None, lambda blocks: wls(information.take(blocks)))
     assert none == HeldOut() and none.folds == 0 and dict(none.errors) == {}
     with pytest.raises(InputError, match="5 folds"):
-        held_out_in_folds(["a"], information, 5, lambda blocks: wls(information.take(blocks)))
-    assert held_out_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut(switched_off=True)
+        validate_in_folds(["a"], information, 5, lambda blocks: wls(information.take(blocks)))
+    assert validate_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut(switched_off=True)
 
 
 def information(rows):
@@ -242,21 +242,21 @@ def information(rows):
 
 
 def test_errors_of_joints_and_of_all():
-    found = error_table(["a", "b"], np.array([3.0, 4.0]), np.array([30.0, 5.0]), np.array([9, 16]))
+    found = tabulate_errors(["a", "b"], np.array([3.0, 4.0]), np.array([30.0, 5.0]), np.array([9, 16]))
     assert (found["a"].rms, found["a"].relative) == (1.0, 0.1) and (found["b"].rms, found["b"].relative) == (1.0, 0.8)
     assert found["all"].rms == pytest.approx(5.0 / 5.0) and found["all"].relative == pytest.approx(5.0 / np.sqrt(925.0))
-    empty = error_table(["a"], np.zeros(1), np.zeros(1), np.array([0]))
+    empty = tabulate_errors(["a"], np.zeros(1), np.zeros(1), np.array([0]))
     assert empty["a"].rms == empty["a"].relative == empty["all"].relative == 0.0
 
 
 def test_folds_are_stretches_of_about_the_same_number_of_rows():
     info = information([(10, 10)] * 6)
-    assert folds(info, 3) == [[0, 1], [2, 3], [4, 5]] and folds(info, 2) == [[0, 1, 2], [3, 4, 5]]
+    assert split_folds(info, 3) == [[0, 1], [2, 3], [4, 5]] and split_folds(info, 2) == [[0, 1, 2], [3, 4, 5]]
     for k in (0, 1, 7):
         with pytest.raises(InputError, match="choose 2 to 6"):
-            folds(info, k)
+            split_folds(info, k)
     heavy = information([(60, 60), (10, 10), (10, 10), (10, 10), (10, 10), (20, 20)])
-    assert folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
+    assert split_folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
     ending = information([(10, 10), (10, 10), (10, 10), (10, 10), (0, 0)])
     assert block_folds(ending, 2) == [[0, 1], [2, 3, 4]], "a last block without rows is lost nowhere"
     assert block_folds(information([(10, 10), (0, 0)]), 3) == [] and len(block_folds(info, 9)) == 6

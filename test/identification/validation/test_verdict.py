@@ -36,9 +36,9 @@ from ros2_dynid.identification.validation.verdict import (
     JointEvidence,
     Level,
     ParameterEvidence,
-    evidence_of,
-    tested_on,
-    verdict,
+    describe_validation,
+    gather_evidence,
+    give_verdict,
 )
 from ros2_dynid.model.forces import Force, ForceKind
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -83,7 +83,7 @@ def problem_of(counts=(300, 200), *, delay=False, noise=0.05):
     ],
 )
 def test_what_was_tested_on_in_words(held_out, words):
-    assert tested_on(held_out) == words
+    assert describe_validation(held_out) == words
 
 
 def test_evidence_has_every_number_of_its_own():
@@ -94,7 +94,7 @@ def test_evidence_has_every_number_of_its_own():
     fit = torque_errors(names, information, found.value)
     other = {name: TorqueError(1.0, 0.1 + 0.1 * k) for k, name in enumerate((*names, "all"))}
     white = {names[0]: Whiteness(0.5, 0.001), names[1]: Whiteness(0.1, 0.5)}
-    seen = evidence_of(
+    seen = gather_evidence(
         ROBOT,
         problem.base,
         information,
@@ -115,11 +115,11 @@ def test_evidence_has_every_number_of_its_own():
     for k, parameter in enumerate(seen.parameters):
         assert parameter.shared == (parameter.name in ("Fv2", "Fc2"))
         assert (parameter.value, parameter.std) == (found.base[k], found.base_std[k])
-    bare = evidence_of(ROBOT, problem.base, information, found, fit, HeldOut())
+    bare = gather_evidence(ROBOT, problem.base, information, found, fit, HeldOut())
     assert bare.held_out is None and not bare.same_motion and not any(joint.coloured for joint in bare.joints)
     lost = found.identified.copy()
     lost[1] = False
-    unknown = evidence_of(ROBOT, problem.base, information, replace(found, identified=lost), fit, HeldOut())
+    unknown = gather_evidence(ROBOT, problem.base, information, replace(found, identified=lost), fit, HeldOut())
     assert unknown.parameters[1].std is None and unknown.parameters[0].std is not None
 
 
@@ -131,7 +131,7 @@ def test_what_counts_as_coloured(correlation, probability, coloured):
     estimate = wls(problem.information)
     fit = torque_errors(ROBOT.active_names, problem.information, estimate.value)
     white = {ROBOT.active_names[1]: Whiteness(correlation, probability)}
-    seen = evidence_of(ROBOT, problem.base, problem.information, estimate, fit, HeldOut(), whiteness=white)
+    seen = gather_evidence(ROBOT, problem.base, problem.information, estimate, fit, HeldOut(), whiteness=white)
     assert [joint.coloured for joint in seen.joints] == [False, coloured, False]
 
 
@@ -200,7 +200,7 @@ def test_springs_are_felt_by_their_outer_joint():
     information = build_information(robot, base, [as_prepared(robot, q, dq, ddq, tau)])
     found = wls(information)
     fit = torque_errors(robot.active_names, information, found.value)
-    seen = {one.name: one for one in evidence_of(robot, base, information, found, fit, HeldOut()).parameters}
+    seen = {one.name: one for one in gather_evidence(robot, base, information, found, fit, HeldOut()).parameters}
     for name, joint in (("Ks1", 2), ("Ks2", 1)):
         one = seen[name]
         assert (one.joint, one.kind, one.group) == (robot.active_names[joint], "Ks", "force")
@@ -208,7 +208,7 @@ def test_springs_are_felt_by_their_outer_joint():
     assert seen["Ks2"].effect == pytest.approx(np.sqrt(np.mean(q[:, 1] ** 2)))
     assert seen["Ks1"].effect == pytest.approx(np.sqrt(np.mean((q[:, 0] - q[:, 2]) ** 2)))
     odd = replace(found, sigma=np.ones(5))  # of rows that are not those of the joints
-    again = evidence_of(robot, base, information, odd, fit, HeldOut()).parameters
+    again = gather_evidence(robot, base, information, odd, fit, HeldOut()).parameters
     own = own_errors(information)
     assert {one.name: one.noise for one in again}["Ks2"] == own[1] != found.sigma[1]
 
@@ -223,11 +223,11 @@ FINE = Evidence((STRONG, WEAK), (Fv, Ia), fit=0.02, held_out=0.03, tested="held-
 
 
 def said(evidence, part):
-    return [remark for remark in verdict(evidence) if part in remark.text]
+    return [remark for remark in give_verdict(evidence) if part in remark.text]
 
 
 def levels(evidence):
-    return [remark.level for remark in verdict(evidence)]
+    return [remark.level for remark in give_verdict(evidence)]
 
 
 def test_a_good_model_gets_no_warning():
@@ -421,7 +421,7 @@ def test_evidence_of_a_simulation_has_the_joints_own_numbers():
     information, value = problem.information, problem.prior
     found = wls(information)
     errors = torque_errors(robot.active_names, information, found.value)
-    seen = evidence_of(robot, problem.base, information, found, errors, HeldOut(errors, ValidatedBy.RECORDINGS))
+    seen = gather_evidence(robot, problem.base, information, found, errors, HeldOut(errors, ValidatedBy.RECORDINGS))
     torque = torque_errors(robot.active_names, information, np.zeros_like(value))
     for joint in seen.joints:
         assert joint.torque == pytest.approx(torque[joint.name].rms)
