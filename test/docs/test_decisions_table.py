@@ -17,6 +17,7 @@ from ros2_dynid.identification.regression.prior import PriorThresholds
 from ros2_dynid.identification.validation.diagnosis import DegreesThresholds, MountingThresholds
 from ros2_dynid.identification.validation.effort_scale import ContradictionThresholds, EffortThresholds
 from ros2_dynid.identification.validation.estimator_advice import EstimatorThresholds
+from ros2_dynid.identification.validation.gravity_share import GravityThresholds
 from ros2_dynid.identification.validation.sensor_side import SensorSideThresholds
 from ros2_dynid.identification.validation.verdict import VerdictThresholds
 
@@ -35,6 +36,7 @@ DECISIONS = [
     SensorSideThresholds,
     EstimatorThresholds,
     VerdictThresholds,
+    GravityThresholds,
 ]
 
 

@@ -44,6 +44,12 @@ from ros2_dynid.identification.validation.effort_scale import (
     sample_motion,
     scale_efforts,
 )
+from ros2_dynid.identification.validation.gravity_share import (
+    GRAVITY,
+    GravityShare,
+    GravityThresholds,
+    find_other_share,
+)
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -94,6 +100,7 @@ class DiagnosisThresholds:
     efforts: EffortThresholds = EFFORTS
     mounting: MountingThresholds = MOUNTING
     degrees: DegreesThresholds = DEGREES
+    gravity: GravityThresholds = GRAVITY
 
 
 DEFAULTS = DiagnosisThresholds()
@@ -208,16 +215,19 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     plain = problem.plain()
     motion = sample_motion(plain.prepared)
     evidence = tuple(gather_effort_evidence(plain.robot, motion, thresholds.efforts))
-    alone = _check_degrees(plain, motion, thresholds.degrees) or _check_mounting(
-        plain.robot, motion, evidence, thresholds
-    )
-    if alone is not None:
-        return Diagnosis((alone,), evidence)
+    share = _find_gravity_share(plain, evidence, thresholds)
+    for alone in (
+        _check_degrees(plain, motion, thresholds.degrees),
+        _check_absent_gravity(share, thresholds.gravity),
+        _check_mounting(plain.robot, motion, evidence, thresholds),
+    ):
+        if alone is not None:
+            return Diagnosis((alone,), evidence)
     findings = _check_efforts(plain, evidence, thresholds.efforts)
     if findings:
         law = problem if friction == AUTO and problem.terms else _with_law_of_data(plain)
         findings = findings if not law.terms or _check_efforts(law, evidence, thresholds.efforts) else ()
-    return Diagnosis(findings, evidence)
+    return Diagnosis(findings or _tell_part_of_gravity(share), evidence)
 
 
 def _with_law_of_data(plain: Problem) -> Problem:
@@ -255,6 +265,33 @@ def _check_mounting(
     )
     hint = Text("if the arm is mounted that way, set ", Option("gravity", mounting.gravity))
     return Finding("gravity", (), what, hint, mounting.is_certain(limits))
+
+
+def _find_gravity_share(
+    problem: Problem, evidence: Sequence[EffortEvidence], thresholds: DiagnosisThresholds
+) -> GravityShare | None:
+    """Return a share of gravity that is not all of it; not looked for where an effort follows the a priori gravity."""
+    near = 1.0 + thresholds.gravity.distance
+    if any(joint.follows_gravity(thresholds.efforts) and is_within(joint.gravity_scale, near) for joint in evidence):
+        return None
+    return find_other_share(problem, thresholds.gravity)
+
+
+def _check_absent_gravity(share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:
+    """Return the finding of efforts that hold no gravity, if they do not."""
+    if share is None or abs(share.share) > max(share.std, thresholds.absent):
+        return None
+    errors = f"{100 * share.with_gravity:.1f} % with gravity, {100 * share.without:.1f} % without"
+    what = f"the efforts do not hold gravity ({share}); torque error on stretches left out: {errors}"
+    return Finding("gravity", (), what, Text("identify without it: ", Option("gravity", (0.0, 0.0, 0.0))), False)
+
+
+def _tell_part_of_gravity(share: GravityShare | None) -> tuple[Finding, ...]:
+    """Return the finding of efforts that hold a part of gravity, which nothing else explains."""
+    if share is None or not share.share > 0.0:
+        return ()
+    hint = "check the drive gains, and the payload that the robot compensates"
+    return (Finding("gravity", (), f"the efforts hold a part of gravity ({share})", hint, False),)
 
 
 def _check_degrees(problem: Problem, motion: SampledMotion, thresholds: DegreesThresholds) -> Finding | None:
