@@ -34,6 +34,7 @@ LAYERS = (
             "atomic",
             "confined",
             "processes",
+            "output",
             "blas",
             "version",
         ),

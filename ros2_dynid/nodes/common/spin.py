@@ -24,10 +24,13 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
 from ros2_dynid.nodes.common.fast import ending
+from ros2_dynid.output import unblock_output
 from ros2_dynid.processes import end_with_parent, exit_after, first_signal
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
+LAST_LINES = 0.1
+"""Time [s] that the last lines of output have to reach a terminal; one that is stopped does not get them."""
 PATIENCE = 0.8
 """Time [s] that leaving the graph may take: those who stop a node wait about a second before they kill it."""
 END_WITH_PARENT = "DYNID_END_WITH_PARENT"
@@ -39,6 +42,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
 
     threads: more than one if callbacks may wait for something.
     """
+    wait_for_output = unblock_output()
     wait, wake = first_signal()
     if END_WITH_PARENT in os.environ:
         end_with_parent()
@@ -50,6 +54,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     except DynidError as error:
         print(f"{error}", file=sys.stderr)
         rclpy.shutdown()
+        wait_for_output(PATIENCE)
         return 2
     executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     executor.add_node(node)
@@ -69,6 +74,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     del executor, node
     last.start()
     last.join()
+    wait_for_output(LAST_LINES)
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
 
 
