@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ MAX_YAML = 5_000_000
 """A robot file larger than this [bytes] is refused."""
 MAX_DEPTH = 50
 """Brackets within brackets in a YAML file."""
+MAX_EXPANDED = 100_000
+"""Values of a YAML file with its aliases written out: a few hundred bytes could stand for billions."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -41,14 +44,29 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def check_depth(data: bytes | str) -> None:
-    """Refuse YAML nested so deeply that the C loader, which recurses, would crash [ValueError]."""
-    depth = 0
+def check_structure(data: bytes | str) -> None:
+    """Refuse YAML [ValueError] nested so deeply that the C loader would crash, or that aliases make far larger."""
+    open_sizes, anchors = [1], dict[str, int]()  # values of each collection that is open, and of what has a name
+    names: list[str | None] = []
     for event in yaml.parse(data, Loader=_Loader):
-        kind = type(event).__name__
-        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        if depth > MAX_DEPTH:
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                raise ValueError(f"*{event.anchor} stands for what is not known before it, or for itself")
+            open_sizes[-1] += anchors[event.anchor]
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_sizes.append(1)
+            names.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            size, name = open_sizes.pop(), names.pop()
+            open_sizes[-1] += size
+            anchors |= {name: size} if name else {}
+        elif isinstance(event, yaml.ScalarEvent):
+            open_sizes[-1] += 1
+            anchors |= {event.anchor: 1} if event.anchor else {}
+        if len(open_sizes) + 1 > MAX_DEPTH:
             raise ValueError("nested too deeply")
+        if anchors and open_sizes[-1] > MAX_EXPANDED:
+            raise ValueError(f"aliases make more than {MAX_EXPANDED} values of it")
 
 
 class _UniqueLoader(_Loader):  # type: ignore[misc]
@@ -70,7 +88,7 @@ class _UniqueLoader(_Loader):  # type: ignore[misc]
 def parse_yaml(data: bytes | str, source: str) -> object:
     """Return the data of a YAML text; `source` names the file in errors."""
     try:
-        check_depth(data)
+        check_structure(data)
         return yaml.load(data, Loader=_UniqueLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -105,20 +123,20 @@ def as_number(value: object, where: str, source: str, *, infinite: bool = False)
         with contextlib.suppress(ValueError):
             value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where} is {value!r}", "give a number", source)
+        raise InputError(f"{where} is {reprlib.repr(value)}", "give a number", source)
     try:
         result = float(value)
     except OverflowError:  # an integer of more than 308 digits
         result = math.inf
     if math.isnan(result) or (math.isinf(result) and not infinite):
-        raise InputError(f"{where} is {value!r}", "give a finite number", source)
+        raise InputError(f"{where} is {reprlib.repr(value)}", "give a finite number", source)
     return result
 
 
 def as_vector(value: object, where: str, source: str) -> Array:
     """Return three numbers, shape (3,)."""
     if not isinstance(value, list | tuple) or len(value) != 3:
-        raise InputError(f"{where} is {value!r}", "give 3 numbers, such as [0, 0, -9.81]", source)
+        raise InputError(f"{where} is {reprlib.repr(value)}", "give 3 numbers, such as [0, 0, -9.81]", source)
     return np.array([as_number(item, where, source) for item in value])
 
 

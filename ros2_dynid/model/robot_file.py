@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -198,7 +199,7 @@ def _adds(entry: object, where: str, source: str) -> AddedEffort:
         if isinstance(entry, str):
             return added_effort(entry)
         if not isinstance(entry, Mapping):
-            raise InputError(f"what the robot adds is {entry!r}", f"choose {CHOICES}")
+            raise InputError(f"what the robot adds is {reprlib.repr(entry)}", f"choose {CHOICES}")
         check_keys(entry, ("gravity", "payload", "friction"), f"{where}, adds", source)
         gravity = entry.get("gravity", False)
         payload = entry.get("payload", gravity)

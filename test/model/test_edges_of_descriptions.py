@@ -11,7 +11,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model import files
-from ros2_dynid.model.files import check_depth, parse_yaml, read_bytes
+from ros2_dynid.model.files import check_structure, parse_yaml, read_bytes
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import Inertia, merged
 from ros2_dynid.model.joint_limits import with_joint_limits
@@ -50,10 +50,28 @@ def test_yaml_may_be_nested_fifty_deep():
     for kind in ("[]", "{}"):
         inner = 48  # the stream and the document are two more
         text = "[" * (inner - 1) + kind + "]" * (inner - 1)
-        check_depth(text)
+        check_structure(text)
         with pytest.raises(ValueError, match="too deeply"):
-            check_depth(f"[{text}]")
-    check_depth("[" + ", ".join(["[[]]"] * 100) + "]")
+            check_structure(f"[{text}]")
+    check_structure("[" + ", ".join(["[[]]"] * 100) + "]")
+
+
+def laughing(levels, merge):
+    """Return YAML of a few hundred bytes whose aliases, or merge keys, stand for 9^levels values."""
+    lines = ["a0: &a0 {" + ", ".join(f"k{k}: 1" for k in range(9)) + "}"]
+    for level in range(1, levels):
+        parts = ", ".join([f"*a{level - 1}"] * 9)
+        lines.append(f"a{level}: &a{level} " + (f"{{<<: [{parts}]}}" if merge else f"[{parts}]"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_aliases_do_not_make_a_small_file_large(merge):
+    assert parse_yaml(laughing(3, merge), "robot.yaml")
+    with pytest.raises(InputError, match="aliases make more than 100000 values"):
+        parse_yaml(laughing(12, merge), "robot.yaml")
+    with pytest.raises(InputError, match="not known before it, or for itself"):
+        parse_yaml("a: &a [*a]", "robot.yaml")
 
 
 @pytest.mark.parametrize(

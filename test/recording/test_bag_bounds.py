@@ -647,3 +647,24 @@ def test_messages_of_a_chunk_are_played_in_the_order_of_their_times(tmp_path):
         (m.stamp - EPOCH, m.topic) for m in recorded_messages(tmp_path / "bag", topic="/a/joint_states,b/joint_states")
     ]
     assert found == [(0, "/b/joint_states"), (1, "/a/joint_states"), (2, "/b/joint_states"), (3, "/a/joint_states")]
+
+
+# --- descriptions of types
+
+
+@pytest.mark.parametrize(
+    ("form", "definition"),
+    [
+        ("ros2idl", "module m { const long X = 1 << 16000000000; struct S { long x; }; };"),
+        ("ros2idl", "module m { const long X = " + "(" * 40 + "1" + ")" * 40 + "; struct S { long x; }; };"),
+        ("ros2msg", "nothing/Nothing[4294967295] x\n====\nMSG: nothing/Nothing\n"),
+        ("ros1msg", "nothing/Nothing[] x\n====\nMSG: nothing/Nothing\n"),
+        ("ros1msg", "nothing/More[] x\n====\nMSG: nothing/More\nNothing y\n====\nMSG: nothing/Nothing\n"),
+    ],
+)
+def test_a_description_that_stands_for_any_size_is_refused_at_once(form, definition):
+    encoding = "ros1" if form == "ros1msg" else "cdr"
+    channel = Channel(1, "/s", "control_msgs/msg/DynamicJointState", encoding, definition, form)
+    decoder = Decoder(channel)
+    assert list(decoder.decode(block_of([b"\xff" * 32], [1], [1]))) == []
+    assert decoder.failed == 1 and "cannot be read" in decoder.reason

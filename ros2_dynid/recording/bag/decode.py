@@ -15,6 +15,7 @@ ROS 1 messages have no encapsulation but a sequence number (u32) before the stam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -334,6 +335,10 @@ def _is_plain_joint_state(channel: Channel) -> bool:
     return tuple(fields) == _JOINT_STATE_FIELDS
 
 
+MAX_BRACKETS = 8
+"""Brackets within brackets in an IDL: annotations and bounds have one or two."""
+
+
 @cache
 def _library_store(definition: str, form: str, kind: str, encoding: str) -> Typestore:
     """Return the library's type store with the types that the bag describes."""
@@ -342,11 +347,43 @@ def _library_store(definition: str, form: str, kind: str, encoding: str) -> Type
     base_store = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
     if not definition:
         return base_store
+    if "idl" in form:
+        _refuse_costly_idl(definition)
     definitions = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
     store = get_typestore(Stores.EMPTY)  # a store takes no other description of a type that it knows
     types = {key: value for key, value in definitions.items() if key == kind or key not in base_store.types}
-    store.register({**base_store.fielddefs, **types})
+    types = {**base_store.fielddefs, **types}
+    _refuse_lists_of_nothing(types)
+    store.register(types)
     return store
+
+
+def _refuse_costly_idl(definition: str) -> None:
+    """Raise ValueError for an IDL whose parsing may take any time or memory: shifts, brackets within brackets."""
+    text = re.sub(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', " ", definition, flags=re.DOTALL)
+    depth = np.cumsum([(character == "(") - (character == ")") for character in text])
+    if "<<" in text or (len(depth) and np.max(depth) > MAX_BRACKETS):
+        raise ValueError("the IDL has expressions that no message needs")
+
+
+def _refuse_lists_of_nothing(types: Mapping[str, Any]) -> None:
+    """Raise ValueError for arrays of types without fields: elements without bytes, so a few bytes announce billions."""
+    empty: set[str] = set()
+    while True:
+        more = {name for name, (_, fields) in types.items() if all(kind in _held(empty) for _, kind in fields)} - empty
+        if not more:
+            break
+        empty |= more
+    for name, (_, fields) in types.items():
+        if any(isinstance(kind[1], tuple) and kind[1][0] in _held(empty) for _, kind in fields):
+            raise ValueError(f"{name} has an array of elements without fields")
+
+
+def _held(names: set[str]) -> set[tuple[Any, str]]:
+    """Return the types of fields that hold one of these."""
+    from rosbags.interfaces import Nodetype
+
+    return {(Nodetype.NAME, name) for name in names}
 
 
 def _library_decoder(channel: Channel) -> Callable[[bytes], Message]:

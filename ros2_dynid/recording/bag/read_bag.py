@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.errors import InputError, Note, NoteKind, Option, Text, damage, remark, repaired
-from ros2_dynid.model.files import check_depth
+from ros2_dynid.model.files import check_structure
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.decode import JOINT_STATE, TYPES, Decoded, Decoder, can_decode
 from ros2_dynid.recording.bag.merge import Merger, SampleWindow
@@ -144,7 +144,7 @@ def _metadata(folder: Path, warnings: list[str]) -> Mapping[object, object]:
         with path.open("rb") as stream:
             text = stream.read(_MAX_METADATA)
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        check_depth(text)
+        check_structure(text)
         content = yaml.load(text, Loader=loader)
         information = content["rosbag2_bagfile_information"]
         if isinstance(information, dict):
@@ -157,7 +157,9 @@ def _metadata(folder: Path, warnings: list[str]) -> Mapping[object, object]:
 
 def _numbers(name: str) -> list[tuple[int, str]]:
     """Sort key that takes digits in a name as numbers: bag_2 before bag_10."""
-    return [(int(part[:18]), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name) if part]
+    return [
+        (int(part[:18]), "") if part[0] in "0123456789" else (-1, part) for part in re.split(r"([0-9]+)", name) if part
+    ]
 
 
 _PEEKED_BLOCKS = 200
