@@ -23,6 +23,10 @@ from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecor
 
 SHORT, LONG = 10.0, 300.0
 """Patience [s] with a service that answers at once, and with a plan."""
+STOP_SECONDS = 2.0
+"""Patience [s] with a node that is asked to stop, which it answers in milliseconds."""
+MOVING = ("excitation", "feedforward")
+"""Nodes that move the robot."""
 KINDS: Mapping[str, Any] = {
     "excitation/plan": PlanExcitation,
     "excitation/rehearse": Trigger,
@@ -33,6 +37,7 @@ KINDS: Mapping[str, Any] = {
     "identification/change_state": ChangeState,
     "identification/set_parameters": SetParameters,
     "feedforward/set_payload": SetPayload,
+    "feedforward/stop": Trigger,
 }
 LIFECYCLE = {"configure": 1, "cleanup": 2, "activate": 3, "deactivate": 4}
 """Numbers of lifecycle_msgs/msg/Transition."""
@@ -63,6 +68,23 @@ class Services:
         if not getattr(response, "success", True):
             raise DynidError(getattr(response, "message", "") or "refused")
         return response
+
+    def stop(self) -> str:
+        """Stop every node that moves the robot, all asked at once; return what they answer, one that hangs included."""
+        answers = {
+            name: self._clients[f"{name}/stop"].call_async(Trigger.Request())
+            for name in MOVING
+            if self._clients[f"{name}/stop"].service_is_ready()
+        }
+        if not answers:
+            raise InputError(f"neither {' nor '.join(MOVING)} answers", "stop the robot at its own emergency stop")
+        said = []
+        for name, answer in answers.items():
+            try:
+                said.append(f"{name}: {_result(answer, STOP_SECONDS, f'{name}/stop').message}")
+            except DynidError as error:
+                said.append(f"{name}: {error}")
+        return "; ".join(said)
 
     def load_model(self, path: str) -> None:
         """Let the identification node serve a model file: its parameter `model` is read when it is configured."""

@@ -265,7 +265,7 @@ class Panel(ManagedNode):
             "plan": self._do_plan,
             "rehearse": lambda _: str(self._others.call("excitation/rehearse").message),
             "start": self._do_start,
-            "stop": lambda _: str(self._others.call("excitation/stop").message),
+            "stop": lambda _: self._others.stop(),
             "record": lambda _: f"recording {self._others.call('recorder/start').path}",
             "end_recording": self._do_end_recording,
             "identify": self._do_identify,
@@ -353,8 +353,7 @@ class Panel(ManagedNode):
 
     def _stop_alone(self) -> None:
         try:
-            answer = self._others.call("excitation/stop").message
-            self._say("warn", f"stopped, since nobody commands any more: {answer}")
+            self._say("warn", f"stopped, since nobody commands any more: {self._others.stop()}")
         except DynidError as error:
             self.get_logger().error(str(error))
 

@@ -57,6 +57,29 @@ def test_a_service_that_is_not_there_refuses_or_is_silent_is_an_error(domain):
     dumb.destroy_node()
 
 
+def test_a_stop_reaches_every_node_that_moves_the_robot_while_one_hangs(domain):
+    panel, feedforward, hung = Node("panel"), Node("feedforward"), Node("excitation")
+    stops = []
+
+    def brake(_, response):
+        stops.append(time.monotonic())
+        response.message = "braking the motion that it filled"
+        return response
+
+    asks = Services(panel)
+    with spun(panel, feedforward):
+        with pytest.raises(InputError, match="neither excitation nor feedforward answers"):
+            asks.stop()
+        feedforward.create_service(Trigger, "~/stop", brake)
+        hung.create_service(Trigger, "~/stop", lambda request, response: response)  # nobody spins it
+        soon(lambda: asks.nodes() == {"excitation", "feedforward"}, "the two nodes")
+        began = time.monotonic()
+        answer = asks.stop()
+        assert stops and stops[0] < began + 1.0, "it did not wait for the one that hangs"
+    assert "feedforward: braking the motion" in answer and "excitation: excitation/stop has not answered" in answer
+    hung.destroy_node()
+
+
 class Identification(Node):
     """Takes transitions and the parameter `model`, and refuses the one named `failing` once."""
 
