@@ -57,25 +57,25 @@ class FrictionTemperatures:
         self._told: set[int] = set()  # and of these the ones that were told of
 
     def use(self, robot: Robot) -> None:
-        """Follow the temperatures that this model's friction depends on."""
+        """Follow the temperatures that this model's friction depends on; it is at T0, as a model is that is new."""
         self._references, self._missing = references(robot), []
+        self._now_at = np.full(len(robot.active), np.nan)
 
     def drop(self) -> None:
         """There is no model any more."""
         self._references, self._missing, self._told = {}, [], set()
 
-    def restart(self, robot: Robot) -> None:
-        """Friction is at T0 again: the model was made anew."""
-        self._now_at = np.full(len(robot.active), np.nan)
-
     def take(self, names: Sequence[str], values: Array, now: float) -> list[str]:
         """Take temperatures [deg C] that came at `now` [s]; return what is wrong with those that are not used."""
         return self._heard.take(names, values, now)
 
+    @property
+    def matter(self) -> bool:
+        """Whether the model's friction depends on temperatures."""
+        return bool(self._references)
+
     def changed(self, robot: Robot, now: float, stale: float) -> tuple[Array, bool] | None:
         """Return the temperatures, shape (n,), that friction must be brought to, and whether by much; None: by none."""
-        if not self._references:
-            return None
         T = self._heard.at(robot, now, stale)
         mine = list(self._references)
         self._missing = [place for place in mine if np.isnan(T[place])]

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/efforts.py)."""
+"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/added_effort.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ros2_dynid.model.efforts import AddedByJoint
-from ros2_dynid.model.robot import Array
+from ros2_dynid.control.torque_limiter import EffortLimits
+from ros2_dynid.model.efforts import AddedByJoint, added_by_joint, declare_added_effort
+from ros2_dynid.model.robot import Array, Robot
 
 if TYPE_CHECKING:
     from ros2_dynid.control.feedforward import FeedforwardModel
@@ -46,3 +48,18 @@ class EffortCommand:
             return tau
         limited = np.where(np.isfinite(tau), np.clip(tau, -self.effort, self.effort), tau)
         return np.asarray(limited - added_torque(model, self.adds, q, friction))
+
+
+def declared_command(
+    robots: Iterable[Robot | None], robot_adds: Sequence[str], limits: EffortLimits
+) -> EffortCommand | None:
+    """Return what turns torques into commands by the parameter robot_adds, else by the first robot that declares it.
+
+    Robots with other joints than those of the limits declare nothing; None: nobody does.
+    """
+    for robot in robots:
+        if robot is not None and robot.active_names == limits.joint_names:
+            adds = added_by_joint(declare_added_effort(robot, robot_adds))
+            if adds is not None:
+                return EffortCommand(adds, limits.effort)
+    return None

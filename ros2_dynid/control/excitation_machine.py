@@ -9,18 +9,19 @@ leaves until the robot is at rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from ros2_dynid.control.joint_trust import TRUST, JointStateArrived
 from ros2_dynid.control.motion_gate import ApprovedStop, ApprovedTrajectory, MotionGate
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, fastest_joint, motion_limits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.stop import approach_reference, braking, start_time
 from ros2_dynid.control.supervisor import Supervisor
-from ros2_dynid.control.transitions import check_transition
+from ros2_dynid.control.transitions import Event, StateMachine, Table
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import State
@@ -35,9 +36,7 @@ REACHED = 0.3
 PATIENCE, STUBBORN = 2.0, 10.0
 """Time [s] after the end of a motion by which the robot must be seen at rest: without joint states there is no point in
 waiting longer; a robot that is seen to move is stopped again and again for STUBBORN seconds. Then it is said."""
-TRUST = 5.0
-"""Time [s] without a jump after which positions that have jumped are taken for right: an encoder that was set."""
-NEAR = 0.02
+MOVED = 0.02
 """Distance [rad or m] that the robot may be from where its way to the start was checked."""
 
 
@@ -124,14 +123,6 @@ class Stop(ExcitationEvent):
 
 
 @dataclass(frozen=True, eq=False)
-class JointStateArrived(ExcitationEvent):
-    """A joint state came, measured at this time [s] of our clock."""
-
-    state: State
-    measured_at: float
-
-
-@dataclass(frozen=True, eq=False)
 class ExcitationTick(ExcitationEvent):
     """Time passes."""
 
@@ -151,14 +142,9 @@ class GoalRefused(ExcitationEvent):
     text: str
 
 
-EVENTS = (
-    ActivateExcitation, DeactivateExcitation, RobotChanged, ParametersChanged, Start, Stop, JointStateArrived,
-    ExcitationTick, ConnectionProblem, GoalRefused,
-)  # fmt: skip
-
 _STAY = {phase: frozenset((phase,)) for phase in Phase}
 _BRAKE = {phase: frozenset((Phase.BRAKING,)) for phase in MOVING}
-LEGAL: Mapping[type[ExcitationEvent], Mapping[Phase, frozenset[Phase]]] = {
+TRANSITIONS: Table[Phase] = {
     ActivateExcitation: {Phase.INACTIVE: frozenset((Phase.NO_ROBOT, Phase.IDLE))},
     DeactivateExcitation: {
         **{phase: frozenset((Phase.INACTIVE,)) for phase in (*RESTING, Phase.NO_ROBOT, Phase.INACTIVE)},
@@ -190,8 +176,7 @@ LEGAL: Mapping[type[ExcitationEvent], Mapping[Phase, frozenset[Phase]]] = {
     ConnectionProblem: {**_STAY, **_BRAKE},
     GoalRefused: {**_STAY, **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING}},
 }
-"""Which events are legal in which phase, and the phases that they may lead to. What is not here is refused; what leads
-elsewhere is an error."""
+"""Where an event may lead from a phase; one that has no row there is refused, for the reason below."""
 _WHY = {
     Phase.INACTIVE: ("the node is inactive", "activate it"),
     Phase.IDLE: ("the node is active already", "nothing is to be done"),
@@ -254,13 +239,15 @@ def checked_motion(
     return CheckedMotion(name, robot, q, way_there, along, stops)
 
 
-class ExcitationMachine:
+class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
     """See the module. `handle` takes an event and returns its outcome; commands leave through the gate meanwhile."""
+
+    table = TRANSITIONS
 
     def __init__(self, settings: MotionSettings, gate: MotionGate) -> None:
         """Know no robot, and be inactive."""
         self.settings, self._gate = settings, gate
-        self.phase = Phase.INACTIVE
+        self.state = Phase.INACTIVE
         self.robot: Robot | None = None
         self.limits: MotionLimits | None = None
         self._watch: Supervisor | None = None
@@ -276,6 +263,11 @@ class ExcitationMachine:
         self._announced: list[Announce] = []
 
     # --- what others may ask at any time: values, never changed
+
+    @property
+    def phase(self) -> Phase:
+        """What the machine does: its state."""
+        return self.state
 
     @property
     def moving(self) -> bool:
@@ -315,31 +307,38 @@ class ExcitationMachine:
 
     # --- events
 
-    def handle(self, event: ExcitationEvent) -> ExcitationOutcome:
+    def handle(self, event: Event) -> ExcitationOutcome:
         """Take an event; one that is not legal now is refused and changes nothing."""
         self._announced = []
-        if self.phase not in LEGAL[type(event)]:
-            under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
-            return ExcitationOutcome(False, str(InputError(*_WHY.get(self.phase, under_way))))
         if event.now < self._clock - SET_BACK and self._watch is not None:
-            shift, self._clock = self._clock - event.now, event.now
-            self._watch.rewind(event.now, shift)
-            self._until, self._braked_at, self._stopping_at = (
-                at - shift for at in (self._until, self._braked_at, self._stopping_at)
-            )
-            if self.phase in MOVING:
+            self._set_back(event.now)
+            if self.state in MOVING:
                 self._stop("the clock was set back", event.now)
-                return ExcitationOutcome(False, "the clock was set back", tuple(self._announced))
-        self._clock = max(self._clock, event.now)
-        before = self.phase
-        try:
-            accepted, answer = True, self._take(event)
-        except DynidError as error:
-            accepted, answer = False, str(error)
-        check_transition(LEGAL, type(event), before, self.phase)
-        return ExcitationOutcome(accepted, answer, tuple(self._announced))
+                return self._refused("the clock was set back")
+        return super().handle(event)
 
-    def _take(self, event: ExcitationEvent) -> str:
+    def _set_back(self, now: float) -> None:
+        """Go on by a clock that was set back to `now` [s]."""
+        assert self._watch is not None
+        shift, self._clock = self._clock - now, now
+        self._watch.rewind(now, shift)
+        self._until, self._braked_at, self._stopping_at = (
+            at - shift for at in (self._until, self._braked_at, self._stopping_at)
+        )
+
+    def _refused(self, why: str) -> ExcitationOutcome:
+        return ExcitationOutcome(False, why, tuple(self._announced))
+
+    def _refusal(self) -> str:
+        under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
+        return "; ".join(_WHY.get(self.state, under_way))
+
+    def _take(self, event: Event) -> ExcitationOutcome:
+        self._clock = max(self._clock, event.now)
+        answer = self._answer(event)
+        return ExcitationOutcome(True, answer, tuple(self._announced))
+
+    def _answer(self, event: Event) -> str:
         now = event.now
         match event:
             case JointStateArrived():
@@ -391,9 +390,8 @@ class ExcitationMachine:
         if unknown := watch.unknown(now):
             return f"nothing was moved by the excitation; whether the robot moves is not known: {unknown}"
         if watch.moves():
-            return (
-                f"nothing was moved by the excitation, but {fastest_joint(robot, watch.velocity())}: stop who moves it"
-            )
+            moves = fastest_joint(robot, watch.velocity_seen())
+            return f"nothing was moved by the excitation, but {moves}: stop who moves it"
         return "nothing was moving"
 
     def _on_robot(self, robot: Robot, now: float) -> None:
@@ -422,12 +420,10 @@ class ExcitationMachine:
         if self.moving and changed:
             raise InputError(f"{changed[0]} takes effect with the next start", "set it when nothing moves")
         self.settings = settings
-        if self._watch is not None:
-            self._watch.settings = settings
-        if self.robot is not None and self.limits is not None and "deceleration" in changed:
-            self.limits = motion_limits(self.robot, settings)
-            assert self._watch is not None
-            self._watch.limits = self.limits
+        if self.robot is not None and self.limits is not None and self._watch is not None:
+            if "deceleration" in changed:
+                self.limits = motion_limits(self.robot, settings)
+            self._watch.use(self.limits, settings)
 
     def _start(self, motion: CheckedMotion, now: float) -> str:
         if motion.stops != self.stops:
@@ -436,7 +432,7 @@ class ExcitationMachine:
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
         q = self.where(now)
         assert self._watch is not None and self.limits is not None
-        if np.any(np.abs(q - motion.q) > NEAR):
+        if np.any(np.abs(q - motion.q) > MOVED):
             raise InputError("the robot has moved since its way to the start was checked", "start again")
         if now - self._watch.jumped_at < TRUST:
             raise InputError("positions have just jumped: they may be wrong", f"check them, and wait {TRUST:g} s")
@@ -464,7 +460,7 @@ class ExcitationMachine:
                 state = _ordered(state, watch.limits.joint_names)
             except InputError:
                 return  # another robot's: as good as none
-        problem = watch.take(state, event.now, event.measured_at)
+        problem = watch.take(JointStateArrived(event.now, state, event.measured_at))
         if self.phase in MOVING:
             if problem or (problem := watch.problem() if watch.known(event.now) else ""):
                 self._stop(problem, event.now)
@@ -530,7 +526,7 @@ class ExcitationMachine:
         known = known and (follows or watch.moves_steadily())
         if known:
             if not follows:
-                measured = watch.velocity()
+                measured = watch.velocity_seen()
                 dq, speed_error = measured, np.abs(measured - dq)
             seen = watch.last.state.q
             since = min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
@@ -579,7 +575,7 @@ class ExcitationMachine:
         return self._motion.name if self.phase is Phase.RUNNING and self._motion is not None else self.phase.value
 
     def _enter(self, phase: Phase, reason: str = "") -> None:
-        self.phase = phase
+        self.state = phase
         if phase is Phase.BRAKING:
             reason = self._reason
         self._announced.append(Announce(phase, self._name(), reason))

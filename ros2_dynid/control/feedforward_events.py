@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What can happen to the feedforward, and what it answers: frozen values, which may come from any thread.
+"""What can happen to the feedforward, where it may lead, and what the feedforward answers.
 
-Those that come a thousand times a second are named tuples, which are made in a third of the time.
+Events are frozen values with their time `now` [s], which may come from any thread. Those that come a thousand times a
+second are named tuples, which are made in a third of the time.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import NamedTuple
 
 from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
 from ros2_dynid.control.held_load import Load
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
-from ros2_dynid.model.efforts import ErrorBars, added_effort
+from ros2_dynid.control.transitions import Table
+from ros2_dynid.model.efforts import CHOICES, ErrorBars, added_effort
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -85,7 +88,14 @@ class FeedforwardSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class NewModel:
+class FeedforwardEvent:
+    """Something that happened at time `now` [s]."""
+
+    now: float
+
+
+@dataclass(frozen=True, eq=False)
+class NewModel(FeedforwardEvent):
     """Use standard parameters chi, shape (n_standard,), of this robot; `source` names them in messages.
 
     bars: how far its torques may be wrong, if known.
@@ -98,21 +108,21 @@ class NewModel:
 
 
 @dataclass(frozen=True, eq=False)
-class NewPayload:
+class NewPayload(FeedforwardEvent):
     """Carry this load; one of mass 0 takes it off."""
 
     load: Load
 
 
 @dataclass(frozen=True, eq=False)
-class NewDescription:
+class NewDescription(FeedforwardEvent):
     """The robot is this one: its limits count, and a model must fit it."""
 
     robot: Robot
 
 
 @dataclass(frozen=True, eq=False)
-class NewReference:
+class NewReference(FeedforwardEvent):
     """Follow a trajectory whose time 0 is `begin` [s]."""
 
     points: Reference
@@ -122,103 +132,127 @@ class NewReference:
 class StreamedPoint(NamedTuple):
     """Answer this point at once: q, dq, ddq, shape (n,), of the joints named."""
 
+    now: float
     joint_names: tuple[str, ...]
     q: Array
     dq: Array
     ddq: Array
 
 
-@dataclass(frozen=True)
-class UnreadableReference:
+@dataclass(frozen=True, eq=False)
+class UnreadableReference(FeedforwardEvent):
     """A reference came that cannot be read, for this reason: what was followed before it ends."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class StopFeedforward:
+@dataclass(frozen=True, eq=False)
+class StopFeedforward(FeedforwardEvent):
     """End every motion: brake, or go over to gravity. References are refused until it is activated again."""
 
 
-class MeasuredState(NamedTuple):
-    """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none.
-
-    tau: efforts measured, shape (n,), None or NaN where they are not.
-    """
-
-    joint_names: tuple[str, ...]
-    q: Array
-    dq: Array
-    stamp: int = 0
-    tau: Array | None = None
-
-
 @dataclass(frozen=True, eq=False)
-class MeasuredTemperature:
+class MeasuredTemperature(FeedforwardEvent):
     """The drives of the joints named are this warm, one each [deg C]; joints of other robots are passed over."""
 
     joint_names: tuple[str, ...]
     temperature: Array
 
 
-@dataclass(frozen=True)
-class FeedforwardTick:
+@dataclass(frozen=True, eq=False)
+class FeedforwardTick(FeedforwardEvent):
     """Time has passed."""
 
 
-@dataclass(frozen=True)
-class Background:
+@dataclass(frozen=True, eq=False)
+class Background(FeedforwardEvent):
     """Find M, C and Q where the robot is."""
 
 
-@dataclass(frozen=True)
-class AskFiller:
+@dataclass(frozen=True, eq=False)
+class AskFiller(FeedforwardEvent):
     """Give what fills efforts into trajectories."""
 
 
-@dataclass(frozen=True)
-class OptionsChanged:
+@dataclass(frozen=True, eq=False)
+class OptionsChanged(FeedforwardEvent):
     """Use these settings; with `try_only` only say whether they would do."""
 
     settings: FeedforwardSettings
     try_only: bool = False
 
 
-@dataclass(frozen=True)
-class OutputChanged:
+@dataclass(frozen=True, eq=False)
+class OutputChanged(FeedforwardEvent):
     """Stream torques, or fill them into trajectories."""
 
     stream: bool
 
 
-@dataclass(frozen=True)
-class ActivateFeedforward:
+@dataclass(frozen=True, eq=False)
+class ActivateFeedforward(FeedforwardEvent):
     """Begin."""
 
 
-@dataclass(frozen=True)
-class DeactivateFeedforward:
+@dataclass(frozen=True, eq=False)
+class DeactivateFeedforward(FeedforwardEvent):
     """End in gravity, and send no more."""
 
 
-FeedforwardEvent = (
-    NewModel
-    | NewPayload
-    | NewDescription
-    | NewReference
-    | StreamedPoint
-    | UnreadableReference
-    | StopFeedforward
-    | MeasuredState
-    | MeasuredTemperature
-    | FeedforwardTick
-    | Background
-    | AskFiller
-    | OptionsChanged
-    | OutputChanged
-    | ActivateFeedforward
-    | DeactivateFeedforward
-)
+S = FeedforwardState
+_WITHOUT_TORQUE = frozenset((S.NO_MODEL, S.NO_LIMITS, S.UNDECLARED, S.WAITING))
+_UNREADY = (S.NO_MODEL, S.NO_LIMITS, S.UNDECLARED)
+_FOLLOWING = SENDING - {S.ENDING}
+_STAY = {state: frozenset((state,)) for state in S}
+_JUDGE = {**_STAY, S.WAITING: frozenset((S.WAITING, S.UNDECLARED))}  # efforts at rest may contradict the declaration
+_SETTLE = {**_STAY, **dict.fromkeys(_WITHOUT_TORQUE, _WITHOUT_TORQUE)}
+_END = {**_STAY, **dict.fromkeys((S.FOLLOWING, S.STREAMING), frozenset((S.FADING,)))}
+_TAKE = {state: _JUDGE[state] | _FOLLOWING | {S.WAITING} for state in (S.WAITING, *_FOLLOWING)}
+
+TRANSITIONS: Table[FeedforwardState] = {
+    NewModel: _SETTLE,
+    NewPayload: {state: leads for state, leads in _JUDGE.items() if state not in _UNREADY},
+    NewDescription: {**_SETTLE, **{state: frozenset((state, S.FADING)) for state in _FOLLOWING}},
+    NewReference: _TAKE,
+    StreamedPoint: _TAKE,
+    UnreadableReference: _END,
+    StopFeedforward: _END,
+    JointStateArrived: _JUDGE,
+    MeasuredTemperature: _STAY,
+    FeedforwardTick: {**_STAY, **_TAKE, S.ENDING: frozenset((S.ENDING, S.STOPPED, *_WITHOUT_TORQUE))},
+    Background: _STAY,
+    AskFiller: {state: leads for state, leads in _JUDGE.items() if state not in _UNREADY},
+    OptionsChanged: _SETTLE,
+    OutputChanged: {
+        **_SETTLE,
+        **{state: frozenset((state, S.ENDING)) for state in SENDING},
+        S.ENDING: frozenset((S.ENDING, S.FADING)),
+    },
+    ActivateFeedforward: {
+        **{state: leads for state, leads in _STAY.items() if state is not S.ENDING},
+        S.STOPPED: _WITHOUT_TORQUE,
+    },
+    DeactivateFeedforward: {
+        S.STOPPED: _STAY[S.STOPPED],
+        **dict.fromkeys(_WITHOUT_TORQUE, _STAY[S.STOPPED]),
+        **dict.fromkeys(SENDING, _STAY[S.ENDING]),
+    },
+}
+"""Where an event may lead from a state; one that has no row there is refused, for the reason in REFUSALS."""
+
+REFUSALS = {
+    S.STOPPED: ("the node is not active", "activate it"),
+    S.NO_MODEL: ("there is no model yet", "load one, or publish base_parameters"),
+    S.NO_LIMITS: (
+        "the effort limits are not known",
+        "publish robot_description, or set the parameter robot or effort_limits",
+    ),
+    S.UNDECLARED: (
+        "what the robot itself adds to a commanded effort is not declared",
+        f"set robot_adds to {CHOICES}, or drives: in the robot file",
+    ),
+    S.ENDING: ("the feedforward is ending", "wait until it has stopped"),
+}
 
 
 class FeedforwardOutcome(NamedTuple):
@@ -232,25 +266,40 @@ class FeedforwardOutcome(NamedTuple):
     coefficients: TorqueCoefficients | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class CarriedModel:
-    """What the robot weighs now, load included: standard parameters chi, shape (n_standard,), and their error bars.
-
-    Friction is that of the drives' temperatures; `cold`: the same object while nothing but these has changed.
-    """
-
-    robot: Robot
-    chi: Array
-    bars: ErrorBars | None
-    cold: Array
-
-
 @dataclass(frozen=True)
 class News:
     """A line for the log."""
 
     text: str
     warning: bool = False
+
+
+class NewsLog:
+    """Lines for the log that nobody has taken yet; the same is said once in a state."""
+
+    def __init__(self) -> None:
+        """Nothing has been said."""
+        self.waiting: list[News] = []
+        self._said: set[str] = set()
+
+    def add(self, text: str, warning: bool = False) -> None:
+        """Say something."""
+        self.waiting.append(News(text, warning))
+
+    def add_once(self, text: str, *, warning: bool = False) -> None:
+        """Say something, unless it was said in this state."""
+        if text not in self._said:
+            self._said.add(text)
+            self.add(text, warning)
+
+    def begin_state(self) -> None:
+        """Let everything be said anew."""
+        self._said.clear()
+
+    def take(self) -> list[News]:
+        """Return what was said since the last call."""
+        news, self.waiting = self.waiting, []
+        return news
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.robot import Array
@@ -120,3 +121,52 @@ def judge_rest(
             )
         return RestFinding(warning=f"{seen}: if the robot does not add gravity itself, it will fall; check robot_adds")
     return RestFinding()
+
+
+class Declaration:
+    """What the robot is declared to add to an effort (`command`, None: not declared), judged by efforts at rest.
+
+    contradiction: what efforts at rest say against it, nothing ("") if they say nothing.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is declared."""
+        self.command: EffortCommand | None = None
+        self.contradiction = ""
+        self._efforts = RestEfforts()
+        self._judged = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is declared, and efforts at rest do not contradict it."""
+        return self.command is not None and not self.contradiction
+
+    def forget_efforts(self) -> None:
+        """Judge anew, by efforts that come from now on."""
+        self._efforts.forget()
+        self.judge_again()
+
+    def judge_again(self) -> None:
+        """Judge anew, with another model."""
+        self._judged, self.contradiction = False, ""
+
+    def take(self, q: Array, dq: Array, tau: Array | None, now: float) -> bool:
+        """Take a joint state, shape (n,) each, at `now` [s]; return whether there is enough to judge by."""
+        if self._judged:
+            return False
+        self._efforts.take(q, dq, tau, now)
+        return not self._efforts.pending(now)
+
+    def pending(self, now: float) -> bool:
+        """Return whether efforts come that have not been averaged for long enough."""
+        return self._efforts.pending(now)
+
+    def judge(self, model: FeedforwardModel | None, smoothing: float) -> RestFinding:
+        """Compare the declaration with the efforts taken, once; smoothing: speed over which friction changes sign."""
+        measured, command = self._efforts.measured, self.command
+        if self._judged or measured is None or model is None or command is None:
+            return RestFinding()
+        self._judged = True
+        finding = judge_rest(model, command.adds, command.effort, smoothing, measured)
+        self.contradiction = finding.contradiction
+        return finding

@@ -143,6 +143,27 @@ class TorqueLimiter:
         return self.last
 
 
+def known_limiter(
+    names: Sequence[str],
+    robot: Robot,
+    efforts: Sequence[float],
+    rates: Sequence[float],
+    ramp: float,
+    command_names: Sequence[str],
+) -> TorqueLimiter | None:
+    """Return the limiter of the joints named by what is configured, else by the robot; None while a limit is unknown.
+
+    efforts, rates, ramp: as for known_efforts and effort_limits; command_names: as for TorqueLimiter.
+    """
+    if command_names:
+        joint_order(names, command_names, "parameter joint_order")
+    effort = known_efforts(names, efforts, robot)
+    if not np.isfinite(effort).all():
+        effort_limits(names, np.zeros(len(names)), rates, ramp)  # rates that do not fit are refused all the same
+        return None
+    return TorqueLimiter(effort_limits(names, effort, rates, ramp), command_names)
+
+
 def limit_along(limits: EffortLimits, t: Array, tau: Array) -> Array:
     """Return the torques, shape (K, n), of a trajectory with points at t, shape (K,) [s], as they may leave."""
     if not np.isfinite(tau).all():

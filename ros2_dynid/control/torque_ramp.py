@@ -3,13 +3,18 @@
 """Torques that leave one after the other: whatever changes, the torque goes over from what was sent last.
 
 tau = target + (1 - s) (last - target then), s rising from 0 to 1 over the ramp, so a change within a ramp begins where
-the first one has led to.
+the first one has led to. An ending is a change-over to gravity that somebody waits for.
 """
 
 from __future__ import annotations
 
-from ros2_dynid.control.torque_limiter import EffortLimits, LimitedTorque, TorqueLimiter
+from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, LimitedTorque, TorqueLimiter
 from ros2_dynid.model.robot import Array
+
+ENDING_RAMP = 0.5
+"""Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
+LONGEST_ENDING = 2.5
+"""An ending is over after this time [s] of torques at the latest; by the least rate it takes 2 s."""
 
 
 class TorqueRamp:
@@ -22,6 +27,7 @@ class TorqueRamp:
         self._changes = False  # the next torque begins a change-over
         self._offset: Array | None = None
         self._begin = self._ramp = 0.0
+        self._left = self._ticked = 0.0  # time that an ending still has [s], and when it was last looked at
 
     @property
     def limits(self) -> EffortLimits | None:
@@ -77,3 +83,14 @@ class TorqueRamp:
         torque = limiter.limit(target, now)
         self.sent += 1
         return torque
+
+    def begin_ending(self, now: float) -> None:
+        """Let the next torque begin the last change-over."""
+        self.change_over()
+        self._left, self._ticked = LONGEST_ENDING, now
+
+    def has_ended(self, now: float) -> bool:
+        """Whether the torque has reached what was wanted, or has had its time: one that is none has no more."""
+        self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
+        self._ticked = now
+        return self.settled or self._left <= 0

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -156,10 +157,16 @@ class AddedByJoint:
     payload: NDArray[np.bool_]
     friction: NDArray[np.float64]
 
-    @property
+    @cached_property
     def nothing(self) -> bool:
         """Whether the motors give what is commanded."""
         return not (self.gravity.any() or self.friction.any())
+
+    def same_as(self, other: AddedByJoint) -> bool:
+        """Whether the same is added at every joint."""
+        return all(
+            np.array_equal(getattr(self, key), getattr(other, key)) for key in ("gravity", "payload", "friction")
+        )
 
 
 def added_by_joint(robot: Robot) -> AddedByJoint | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bagmaker import control_store
-from feedforward_fuzz import BARE, CHI, NAMES, ROBOT
+from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, arrived, later
 from ros2_dynid.control.drive_temperatures import DriveTemperatures
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
@@ -18,7 +18,6 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardSettings,
     FeedforwardState,
     FeedforwardTick,
-    MeasuredState,
     MeasuredTemperature,
     NewDescription,
     NewModel,
@@ -105,11 +104,11 @@ class Streamed:
     def __init__(self, robot):
         self.machine = FeedforwardMachine(FeedforwardSettings(hold=False, temperature_stale=2.0), True)
         self.now, self.stamp, self.words = 1.0, 0, []
-        for event in (NewDescription(ROBOT), NewModel(robot, CHI, "test"), ActivateFeedforward()):
-            assert not self.machine.handle(event, self.now).refused
+        for event in (later(NewDescription, ROBOT), later(NewModel, robot, CHI, "test"), ActivateFeedforward):
+            assert not self.machine.handle(event(self.now)).refused
 
     def tell(self, temperature, names=NAMES):
-        return self.machine.handle(MeasuredTemperature(names, np.asarray(temperature)), self.now)
+        return self.machine.handle(MeasuredTemperature(self.now, names, np.asarray(temperature)))
 
     def run(self, seconds):
         """Return all torques sent in that time."""
@@ -117,8 +116,8 @@ class Streamed:
         for _ in range(round(1000 * seconds)):
             self.now += 1e-3
             self.stamp += 1
-            self.machine.handle(MeasuredState(NAMES, Q, DQ, self.stamp), self.now)
-            sent.append(self.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), self.now).torque.tau)
+            self.machine.handle(arrived(NAMES, Q, DQ, self.stamp)(self.now))
+            sent.append(self.machine.handle(StreamedPoint(self.now, NAMES, Q, DQ, DDQ)).torque.tau)
         self.words += [news.text for news in self.machine.news()]
         return np.array(sent)
 
@@ -152,14 +151,14 @@ def test_streamed_torques_follow_and_fall_back_without_a_step():
     assert stream.words[before:] == [f"the temperature of {NAMES[1]!r} is inf deg C: not used"]
     assert stream.tell(T[:2]).refused == "2 temperatures for 3 joints; give one for each joint"
     # a payload keeps the temperature; the filler and the observer's model have it, too
-    load = NewPayload(Load(1.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3), 3))
-    assert not stream.machine.handle(load, stream.now).refused
+    load = later(NewPayload, Load(1.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3), 3))
+    assert not stream.machine.handle(load(stream.now)).refused
     loaded = stream.machine.carried
     assert loaded is not None and np.allclose(loaded.chi[14 + 11] - CHI[14 + 11], -0.75)
     assert MomentumObserver(loaded.robot, loaded.chi).robot.friction == (TERMS[1],)
-    stream.machine.handle(NewPayload(Load(0.0, np.zeros(3), np.zeros((3, 3)), 3)), stream.now)
+    stream.machine.handle(NewPayload(stream.now, Load(0.0, np.zeros(3), np.zeros((3, 3)), 3)))
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.9, 0.0, 1.0]), 1.0)
-    filler = stream.machine.handle(AskFiller(), stream.now).filler
+    filler = stream.machine.handle(AskFiller(stream.now)).filler
     assert filler is not None
     filled = filler.filled(way, 50.0)
     assert filled.tau is not None and filled.dq is not None and filled.ddq is not None
@@ -261,15 +260,15 @@ def test_a_model_without_terms_of_the_temperature_asks_for_none():
     stream = Streamed(replace(BARE, friction=TERMS))
     stream.run(0.01)
     told = [text for text in stream.words if "temperature" in text]
-    assert not stream.machine.handle(NewModel(BARE, CHI, "test"), stream.now).refused
+    assert not stream.machine.handle(NewModel(stream.now, BARE, CHI, "test")).refused
     stream.run(0.01)
     assert stream.machine.status.temperature == ""
     assert [text for text in stream.words if "temperature" in text] == told
-    assert not stream.machine.handle(NewModel(replace(BARE, friction=TERMS[:2]), CHI, "test"), stream.now).refused
+    assert not stream.machine.handle(NewModel(stream.now, replace(BARE, friction=TERMS[:2]), CHI, "test")).refused
     stream.run(0.01)
     assert stream.machine.status.temperature == f"{NAMES[1]} not known"
     bars = ErrorBars(np.ones(3), np.full(3, 2.0))
-    assert not stream.machine.handle(NewModel(replace(BARE, friction=TERMS), CHI, "test", bars), stream.now).refused
+    assert not stream.machine.handle(NewModel(stream.now, replace(BARE, friction=TERMS), CHI, "test", bars)).refused
     for temperature in (T, T + 5.0):
         stream.tell(temperature)
         assert stream.machine.carried is not None and stream.machine.carried.bars is bars
@@ -291,19 +290,23 @@ def test_temperatures_from_sixty_below_zero_to_two_hundred_are_used_while_they_l
 def test_trajectories_are_filled_at_the_temperatures_of_now(ask):
     settings = FeedforwardSettings(hold=False, temperature_stale=2.0)
     machine = FeedforwardMachine(settings, stream=False)
-    for event in (NewDescription(ROBOT), NewModel(replace(BARE, friction=TERMS), CHI, "test"), ActivateFeedforward()):
-        machine.handle(event, 1.0)
-    machine.handle(MeasuredTemperature(NAMES, T), 1.0)
+    for event in (
+        later(NewDescription, ROBOT),
+        later(NewModel, replace(BARE, friction=TERMS), CHI, "test"),
+        ActivateFeedforward,
+    ):
+        machine.handle(event(1.0))
+    machine.handle(MeasuredTemperature(1.0, NAMES, T))
     machine.news()
     way = reference(
         NAMES, np.array([0.0, 1.0]), np.array([Q, Q + DQ / 2]), np.array([DQ, 0 * DQ]), np.array([DDQ, DDQ])
     )
     for now, temperature in ((2.9, T), (3.1, None)):
-        machine.handle(MeasuredState(NAMES, Q, DQ, round(1e9 * now)), now)
+        machine.handle(arrived(NAMES, Q, DQ, round(1e9 * now))(now))
         if ask == "trajectory":
-            filled = machine.handle(NewReference(way, now), now).trajectory
+            filled = machine.handle(NewReference(now, way, now)).trajectory
         else:
-            filled = machine.handle(AskFiller(), now).filler.filled(way)
+            filled = machine.handle(AskFiller(now)).filler.filled(way)
         wanted = inverse_dynamics(
             WARM, CHI, Q[None], DQ[None], DDQ[None], None if temperature is None else temperature[None]
         )
@@ -332,9 +335,9 @@ def test_temperatures_grow_old_whatever_else_comes(comes):
     stream.tell(T)
     for now, warm in ((2.9, True), (3.1, False)):
         if comes == "states":
-            stream.machine.handle(MeasuredState(NAMES, Q, DQ, round(1e9 * now)), now)
+            stream.machine.handle(arrived(NAMES, Q, DQ, round(1e9 * now))(now))
         else:
-            assert not stream.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), now).refused
+            assert not stream.machine.handle(StreamedPoint(now, NAMES, Q, DQ, DDQ)).refused
         carried = stream.machine.carried
         assert carried is not None
         np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T if warm else UNKNOWN)[1], rtol=1e-12)
@@ -346,14 +349,14 @@ def test_a_model_that_goes_takes_its_temperatures_with_it():
     machine = FeedforwardMachine(efforts, True)
 
     def streamed(robot, chi):
-        for event in (NewModel(robot, chi, "test"), ActivateFeedforward()):
-            assert not machine.handle(event, 1.0).refused
+        for event in (later(NewModel, robot, chi, "test"), ActivateFeedforward):
+            assert not machine.handle(event(1.0)).refused
         still = np.zeros(len(robot.active))
-        machine.handle(MeasuredState(robot.active_names, still, still, 1), 1.0)
-        machine.handle(StreamedPoint(robot.active_names, still, still, still), 1.0)
-        machine.handle(DeactivateFeedforward(), 1.0)
+        machine.handle(arrived(robot.active_names, still, still, 1)(1.0))
+        machine.handle(StreamedPoint(1.0, robot.active_names, still, still, still))
+        machine.handle(DeactivateFeedforward(1.0))
         for k in range(100):
-            machine.handle(FeedforwardTick(), 1.0 + 0.02 * k)
+            machine.handle(FeedforwardTick(1.0 + 0.02 * k))
         assert machine.state is FeedforwardState.STOPPED
         return [news.text for news in machine.news() if "not known" in news.text]
 
@@ -362,14 +365,14 @@ def test_a_model_that_goes_takes_its_temperatures_with_it():
     told = streamed(replace(other, friction=terms), standard_vector(other))
     assert told == [f"the temperature of {other.active_names[1]!r} is not known: its friction is that at 25 deg C"]
     waiting = Streamed(replace(BARE, friction=TERMS))
-    waiting.machine.handle(NewDescription(other), waiting.now)
-    assert not waiting.machine.has_model and waiting.machine.status.temperature == ""
+    waiting.machine.handle(NewDescription(waiting.now, other))
+    assert waiting.machine.carried is None and waiting.machine.status.temperature == ""
 
 
 def test_a_model_is_at_the_temperatures_that_were_told_before_it_came():
     stream = Streamed(BARE)
     stream.tell(T)
-    stream.machine.handle(NewModel(replace(BARE, friction=TERMS), CHI, "test"), stream.now)
+    stream.machine.handle(NewModel(stream.now, replace(BARE, friction=TERMS), CHI, "test"))
     carried = stream.machine.carried
     assert carried is not None
     np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T)[1], rtol=1e-12)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, SILENT
+from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, SILENT, arrived, later
 from oracle import random_robot
 from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
@@ -18,7 +18,6 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardSettings,
     FeedforwardState,
     FeedforwardTick,
-    MeasuredState,
     NewDescription,
     NewModel,
     NewPayload,
@@ -135,7 +134,7 @@ def test_the_motors_sum_stays_within_their_limits():
 def machine_of(*events, settings=None, stream=True):
     machine = FeedforwardMachine(settings or FeedforwardSettings(), stream)
     for event in events:
-        assert not machine.handle(event, 1.0).refused
+        assert not machine.handle(event(1.0)).refused
     return machine
 
 
@@ -144,9 +143,9 @@ def rest(machine, now, tau, q=HERE, seconds=0.3):
     sent = []
     for k in range(round(1000 * seconds)):
         now += 1e-3
-        machine.handle(MeasuredState(NAMES, q, STILL, k + 1 + int(now * 1e6), tau), now)
+        machine.handle(arrived(NAMES, q, STILL, k + 1 + int(now * 1e6), tau)(now))
         if now >= machine.due:
-            torque = machine.handle(FeedforwardTick(), now).torque
+            torque = machine.handle(FeedforwardTick(now)).torque
             if torque is not None:
                 sent.append(torque.tau)
     return sent, now
@@ -155,13 +154,13 @@ def rest(machine, now, tau, q=HERE, seconds=0.3):
 def test_nothing_leaves_while_it_is_not_declared():
     for stream in (True, False):
         machine = machine_of(
-            NewDescription(SILENT), NewModel(SILENT, CHI, "model"), ActivateFeedforward(), stream=stream
+            later(NewDescription, SILENT), later(NewModel, SILENT, CHI, "model"), ActivateFeedforward, stream=stream
         )
         assert machine.state is FeedforwardState.UNDECLARED
         sent, now = rest(machine, 1.0, None)
         way = quintic(NAMES, HERE, HERE + 0.1, 1.0)
-        for event in (StreamedPoint(NAMES, HERE, STILL, STILL), NewReference(way, now), AskFiller()):
-            outcome = machine.handle(event, now)
+        for event in (later(StreamedPoint, NAMES, HERE, STILL, STILL), later(NewReference, way, now), AskFiller):
+            outcome = machine.handle(event(now))
             assert outcome.torque is None and outcome.trajectory is None and outcome.filler is None
             assert "robot_adds" in outcome.refused and "nothing, gravity, arm-gravity" in outcome.refused
         assert not sent and sum("robot_adds" in news.text for news in machine.news()) == 1
@@ -181,7 +180,7 @@ def test_the_parameter_comes_before_the_model_and_the_model_before_the_descripti
     ):
         settings = FeedforwardSettings(robot_adds=texts)
         machine = machine_of(
-            NewDescription(described), NewModel(model, CHI, "m"), ActivateFeedforward(), settings=settings
+            later(NewDescription, described), later(NewModel, model, CHI, "m"), ActivateFeedforward, settings=settings
         )
         sent, _ = rest(machine, 1.0, None)
         np.testing.assert_allclose(sent[-1], expected, atol=1e-9)
@@ -192,26 +191,28 @@ def test_an_arm_that_adds_gravity_is_held_and_left_with_zero_and_its_unknown_pay
     own = gravity_torque(ROBOT, load_parameters(ROBOT, load, len(CHI)), HERE[None])[0]
     for text, expected in (("gravity", np.zeros(3)), ("arm-gravity", own)):
         settings = FeedforwardSettings(robot_adds=(text,))
-        machine = machine_of(NewDescription(ROBOT), NewModel(BARE, CHI, "m"), ActivateFeedforward(), settings=settings)
+        machine = machine_of(
+            later(NewDescription, ROBOT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward, settings=settings
+        )
         sent, now = rest(machine, 1.0, np.full(3, 0.01))
         np.testing.assert_allclose(sent, np.zeros((len(sent), 3)), atol=1e-12)
-        assert not machine.handle(NewPayload(load), now).refused
+        assert not machine.handle(NewPayload(now, load)).refused
         sent, now = rest(machine, now, np.full(3, 0.01), seconds=0.5)
         np.testing.assert_allclose(sent[-1], expected, atol=1e-9)
-        machine.handle(DeactivateFeedforward(), now)
+        machine.handle(DeactivateFeedforward(now))
         sent, now = rest(machine, now, np.full(3, 0.01), seconds=1.0)
         assert machine.state is FeedforwardState.STOPPED
         np.testing.assert_allclose(sent[-1], expected, atol=1e-9)
 
 
 def test_a_model_that_declares_something_else_is_refused_while_torques_leave():
-    machine = machine_of(NewDescription(SILENT), NewModel(BARE, CHI, "m"), ActivateFeedforward())
+    machine = machine_of(later(NewDescription, SILENT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward)
     _, now = rest(machine, 1.0, None)
     assert machine.state is FeedforwardState.HOLDING
-    other = NewModel(declare_added_effort(BARE, ["gravity"]), CHI, "m")
-    assert "deactivate first" in machine.handle(other, now).refused
-    assert "not declared" in machine.handle(NewModel(SILENT, CHI, "m"), now).refused
-    assert not machine.handle(NewModel(BARE, CHI, "m"), now).refused
+    other = later(NewModel, declare_added_effort(BARE, ["gravity"]), CHI, "m")
+    assert "deactivate first" in machine.handle(other(now)).refused
+    assert "not declared" in machine.handle(NewModel(now, SILENT, CHI, "m")).refused
+    assert not machine.handle(NewModel(now, BARE, CHI, "m")).refused
 
 
 # --- efforts at rest
@@ -219,20 +220,20 @@ def test_a_model_that_declares_something_else_is_refused_while_torques_leave():
 
 def test_a_declaration_that_efforts_at_rest_contradict_is_refused_before_the_first_torque():
     Q = gravity_torque(ROBOT, CHI, HERE[None])[0]
-    events = NewDescription(ROBOT), NewModel(BARE, CHI, "m"), ActivateFeedforward()
+    events = later(NewDescription, ROBOT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward
     little = np.full(3, 0.5)
     machine = machine_of(*events)
     sent, now = rest(machine, 1.0, little)
     assert not sent and machine.state is FeedforwardState.UNDECLARED
     assert any(news.warning and "seems to hold itself" in news.text for news in machine.news())
-    assert "robot_adds" in machine.handle(StreamedPoint(NAMES, HERE, STILL, STILL), now).refused
+    assert "robot_adds" in machine.handle(StreamedPoint(now, NAMES, HERE, STILL, STILL)).refused
     # a reference that comes before the average is whole is judged by what there is
     machine = machine_of(*events)
-    machine.handle(MeasuredState(NAMES, HERE, STILL, 1, little), 1.001)
-    assert "seems to hold itself" in machine.handle(StreamedPoint(NAMES, HERE, STILL, STILL), 1.002).refused
+    machine.handle(arrived(NAMES, HERE, STILL, 1, little)(1.001))
+    assert "seems to hold itself" in machine.handle(StreamedPoint(1.002, NAMES, HERE, STILL, STILL)).refused
     # activated anew, it is looked at again: the brakes are released
-    machine.handle(DeactivateFeedforward(), 1.1)
-    machine.handle(ActivateFeedforward(), 1.2)
+    machine.handle(DeactivateFeedforward(1.1))
+    machine.handle(ActivateFeedforward(1.2))
     sent, _ = rest(machine, 1.2, Q)
     np.testing.assert_allclose(sent[-1], Q, atol=1e-9)
 
@@ -248,7 +249,9 @@ def test_what_is_not_certain_is_not_refused(case):
         by_joint(ROBOT, chi)[:, 12] = np.abs(Q)
     if case == "unloaded":
         chi = chi * (np.arange(len(chi)) % 14 > 9)
-    machine = machine_of(NewDescription(ROBOT), NewModel(BARE, chi, "m"), ActivateFeedforward(), settings=settings)
+    machine = machine_of(
+        later(NewDescription, ROBOT), later(NewModel, BARE, chi, "m"), ActivateFeedforward, settings=settings
+    )
     tau = {"held": Q, "unknown": None, "zeros": STILL, "not finite": np.array([np.nan, 1, 1])}.get(
         case, np.full(3, 0.5)
     )
@@ -256,8 +259,8 @@ def test_what_is_not_certain_is_not_refused(case):
     for k in range(300):
         now = 1.0 + 1e-3 * k
         dq = np.full(3, 0.1) if case == "moving" else STILL
-        machine.handle(MeasuredState(NAMES, HERE, dq, k + 1, tau), now)
-        torque = machine.handle(FeedforwardTick(), now).torque if now >= machine.due else None
+        machine.handle(arrived(NAMES, HERE, dq, k + 1, tau)(now))
+        torque = machine.handle(FeedforwardTick(now)).torque if now >= machine.due else None
         sent += [torque.tau] if torque is not None else []
     assert len(sent) > 100 and not any("seems" in news.text for news in machine.news())
 
@@ -265,6 +268,8 @@ def test_what_is_not_certain_is_not_refused(case):
 def test_efforts_that_hold_the_arm_are_worth_a_word_where_gravity_is_declared():
     Q = gravity_torque(ROBOT, CHI, HERE[None])[0]
     settings = FeedforwardSettings(robot_adds=("gravity",))
-    machine = machine_of(NewDescription(ROBOT), NewModel(BARE, CHI, "m"), ActivateFeedforward(), settings=settings)
+    machine = machine_of(
+        later(NewDescription, ROBOT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward, settings=settings
+    )
     sent, _ = rest(machine, 1.0, Q)
     assert sent and any("it will fall" in news.text and news.warning for news in machine.news())

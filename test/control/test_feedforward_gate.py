@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feedforward_fuzz import BARE, CHI, NAMES, ROBOT
+from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, arrived, later
 from ros2_dynid.control.feedforward_events import (
     ActivateFeedforward,
     AskFiller,
@@ -17,7 +17,6 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardSettings,
     FeedforwardState,
     FeedforwardTick,
-    MeasuredState,
     NewDescription,
     NewModel,
     NewReference,
@@ -43,26 +42,26 @@ class Run:
     def __init__(self, *, stream, robot=ROBOT, **settings):
         self.machine = FeedforwardMachine(FeedforwardSettings(hold=False, **settings), stream)
         self.now, self.stamp, self.tau = 1.0, 0, None
-        for event in (NewDescription(robot), NewModel(BARE, CHI, "base_parameters"), ActivateFeedforward()):
+        for event in (later(NewDescription, robot), later(NewModel, BARE, CHI, "base_parameters"), ActivateFeedforward):
             assert not self.give(event).refused
         self.see()
 
-    def give(self, event):
-        outcome = self.machine.handle(event, self.now)
+    def give(self, make):
+        outcome = self.machine.handle(make(self.now))
         self.tau = self.tau if outcome.torque is None else outcome.torque.tau
         return outcome
 
     def see(self, q=HERE, dq=STILL):
         self.stamp += 1
-        self.give(MeasuredState(NAMES, q, dq, self.stamp))
+        self.give(arrived(NAMES, q, dq, self.stamp))
 
     def run(self, seconds, q=HERE, dq=STILL, point=None):
         for _ in range(round(500 * seconds)):
             self.now += 0.002
             self.see(q, dq)
             if point is not None:
-                assert not self.give(StreamedPoint(NAMES, *point)).refused
-            self.give(FeedforwardTick())
+                assert not self.give(later(StreamedPoint, NAMES, *point)).refused
+            self.give(FeedforwardTick)
 
     @property
     def state(self):
@@ -113,12 +112,12 @@ BAD = {
 def test_a_trajectory_that_does_not_pass_is_refused_and_nothing_leaves(kind, stream):
     points, words = BAD[kind]
     run = Run(stream=stream)
-    outcome = run.give(NewReference(points, run.now - (5.0 if kind == "past" else 0.0)))
+    outcome = run.give(later(NewReference, points, run.now - (5.0 if kind == "past" else 0.0)))
     assert words in outcome.refused and "\n" not in outcome.refused
     assert outcome.trajectory is None and outcome.torque is None and run.state is FeedforwardState.WAITING
     run.run(0.1)
     assert run.tau is None
-    good = run.give(NewReference(GOOD, run.now))
+    good = run.give(later(NewReference, GOOD, run.now))
     assert not good.refused and (good.torque if stream else good.trajectory) is not None
 
 
@@ -129,14 +128,14 @@ def test_more_effort_than_there_is_is_refused(stream):
     )
     run = Run(stream=stream, robot=weak)
     way = quintic(NAMES, HERE, np.array([0.2, -0.05, 0.0]), 1.0)
-    refused = run.give(NewReference(way, run.now)).refused
+    refused = run.give(later(NewReference, way, run.now)).refused
     assert refused.startswith("the effort of joint 'shoulder' would pass its limit by ")
     need = gravity_torque(ROBOT, CHI, way.q[-1:])[0][1]
     assert float(refused.split(" by ")[1].split(";")[0]) >= abs(need) - 50.0 - 1e-2
 
 
 def test_the_filler_passes_the_same_gate_but_may_begin_elsewhere():
-    filler = Run(stream=False).give(AskFiller()).filler
+    filler = Run(stream=False).give(AskFiller).filler
     for kind in ("position", "velocity", "acceleration", "end velocity", "no velocities", "unknown joints"):
         points, words = BAD[kind]
         with pytest.raises(InputError, match=words.replace(".", r"\.")):
@@ -149,7 +148,7 @@ def test_a_robot_that_is_not_seen_follows_nothing(stream):
     for wait, dead in ((0.05, False), (0.2, True)):
         run = Run(stream=stream)
         run.now += wait
-        assert ("position of the robot is not known" in run.give(NewReference(GOOD, run.now)).refused) is dead
+        assert ("position of the robot is not known" in run.give(later(NewReference, GOOD, run.now)).refused) is dead
 
 
 def test_a_controller_may_take_its_time_to_the_first_point():
@@ -158,17 +157,17 @@ def test_a_controller_may_take_its_time_to_the_first_point():
     for t1, passes in ((0.6, True), (0.4, False)):
         run = Run(stream=False)
         way = quintic(NAMES, away, HERE, 2.0).shifted(t1)
-        outcome = run.give(NewReference(way, run.now))
+        outcome = run.give(later(NewReference, way, run.now))
         assert bool(outcome.trajectory) is passes
         assert passes or "the way to the reference's start: the acceleration of joint 'waist'" in outcome.refused
-        ahead = Run(stream=False).give(NewReference(quintic(NAMES, away, HERE, 2.0), 1.0 + t1))
+        ahead = Run(stream=False).give(later(NewReference, quintic(NAMES, away, HERE, 2.0), 1.0 + t1))
         assert bool(ahead.trajectory) is passes, "the same by a stamp"
 
 
 def test_a_trajectory_stamped_ahead_is_checked_where_the_robot_is_when_it_begins():
     for drift, begins in ((0.05, True), (0.2, False)):
         run = Run(stream=True)
-        assert not run.give(NewReference(GOOD, run.now + 0.2)).refused
+        assert not run.give(later(NewReference, GOOD, run.now + 0.2)).refused
         for share in np.linspace(0.0, 1.0, 110):
             run.run(0.002, q=HERE + share * drift)
         assert (run.state is FeedforwardState.FOLLOWING) is begins
@@ -190,12 +189,12 @@ STREAMED = {
 def test_a_streamed_point_that_does_not_pass_is_refused_and_the_stream_ends_in_gravity(kind):
     point, words = STREAMED[kind]
     run = Run(stream=True)
-    first = run.give(StreamedPoint(NAMES, *point))
+    first = run.give(later(StreamedPoint, NAMES, *point))
     assert words in first.refused and run.tau is None and run.state is FeedforwardState.WAITING
     run.run(0.2, point=(HERE, STILL, np.array([2.0, 1.0, 3.0])))
     before = run.tau
     run.now += 0.002
-    outcome = run.give(StreamedPoint(NAMES, *point))
+    outcome = run.give(later(StreamedPoint, NAMES, *point))
     assert words in outcome.refused and outcome.torque is None and run.state is FeedforwardState.FADING
     run.run(0.5)
     np.testing.assert_allclose(run.tau, gravity_torque(ROBOT, CHI, HERE[None])[0], atol=1e-9)
@@ -212,24 +211,24 @@ def test_a_stream_may_be_as_fast_as_the_limits_and_jitter_but_not_creep_faster()
         run.now = begin + arrives
         run.see(q, speed)
         if abs(q[0] - HERE[0]) < 0.8:
-            assert not run.give(StreamedPoint(NAMES, q, speed, STILL)).refused
+            assert not run.give(later(StreamedPoint, NAMES, q, speed, STILL)).refused
     creeping = Run(stream=True)
     refused = ""
     for k in range(200):  # 5 rad/s though the points claim to rest
         creeping.now += 2e-3
         creeping.see(HERE + 0.01 * k * UNIT[0])
-        refused = refused or creeping.give(StreamedPoint(NAMES, HERE + 0.01 * k * UNIT[0], STILL, STILL)).refused
+        refused = refused or creeping.give(later(StreamedPoint, NAMES, HERE + 0.01 * k * UNIT[0], STILL, STILL)).refused
     assert "the stream's position of joint 'waist' jumps" in refused
 
 
 def test_whatever_is_refused_ends_what_was_followed():
     for refused in (
-        NewReference(BAD["position"][0], 1.2),
-        StreamedPoint(("a", "b", "c"), HERE, STILL, STILL),
-        UnreadableReference("positions hold a value that is not finite; correct the trajectory"),
+        later(NewReference, BAD["position"][0], 1.2),
+        later(StreamedPoint, ("a", "b", "c"), HERE, STILL, STILL),
+        later(UnreadableReference, "positions hold a value that is not finite; correct the trajectory"),
     ):
         run = Run(stream=True)
-        run.give(NewReference(GOOD, run.now))
+        run.give(later(NewReference, GOOD, run.now))
         run.run(0.2)
         assert run.state is FeedforwardState.FOLLOWING
         assert run.give(refused).refused and run.state is FeedforwardState.FADING
@@ -243,10 +242,10 @@ def test_without_limits_of_motion_nothing_but_the_start_and_the_end_is_checked(s
     for kind, (points, words) in BAD.items():
         if kind in ("position", "velocity", "acceleration", "every limit"):
             run = Run(stream=stream, robot=free)
-            assert not run.give(NewReference(points, run.now)).refused
+            assert not run.give(later(NewReference, points, run.now)).refused
         elif kind not in ("past", "moving start"):
             run = Run(stream=stream, robot=free)
-            assert words in run.give(NewReference(points, run.now)).refused
+            assert words in run.give(later(NewReference, points, run.now)).refused
 
 
 def test_limits_of_the_model_count_where_the_description_has_none():
@@ -254,9 +253,9 @@ def test_limits_of_the_model_count_where_the_description_has_none():
         replace(joint, limits=Limits(effort=own.effort)) for joint, own in zip(BARE.joints, LIMITS, strict=True)
     )))  # fmt: skip
     points = BAD["position"][0]
-    assert not bare.give(NewReference(points, bare.now)).refused
-    assert not bare.give(NewModel(ROBOT, CHI, "model.yaml")).refused
-    assert "would pass its limit" in bare.give(NewReference(points, bare.now)).refused
+    assert not bare.give(later(NewReference, points, bare.now)).refused
+    assert not bare.give(later(NewModel, ROBOT, CHI, "model.yaml")).refused
+    assert "would pass its limit" in bare.give(later(NewReference, points, bare.now)).refused
 
 
 # --- stop
@@ -265,11 +264,11 @@ def test_limits_of_the_model_count_where_the_description_has_none():
 def test_a_stop_brakes_what_was_passed_on_within_the_limits_and_says_how_fast_it_was():
     run = Run(stream=False)
     way = quintic(NAMES, HERE, HERE + np.array([1.5, 0.5, -1.2]), 1.2)
-    run.give(NewReference(way, run.now))
+    run.give(later(NewReference, way, run.now))
     q, dq, _, _ = way.at(0.5)
     run.now += 0.5
     run.see(q + 0.01, dq)
-    outcome = run.give(StopFeedforward())
+    outcome = run.give(StopFeedforward)
     assert outcome.answer == f"braking: joint 'waist' moves at {abs(dq[0]):.2g} rad/s"
     stop = outcome.trajectory
     assert not stop.dq[-1].any() and stop.tau is not None and stop.duration < 1.0
@@ -277,13 +276,13 @@ def test_a_stop_brakes_what_was_passed_on_within_the_limits_and_says_how_fast_it
     assert np.all(decel <= [1.02 * x.acceleration for x in LIMITS])
     low, high = np.array([x.lower for x in LIMITS]), np.array([x.upper for x in LIMITS])
     assert np.all((stop.q >= low) & (stop.q <= high))
-    assert "was stopped" in run.give(NewReference(quintic(NAMES, q + 0.01, HERE, 2.0), run.now)).refused
+    assert "was stopped" in run.give(later(NewReference, quintic(NAMES, q + 0.01, HERE, 2.0), run.now)).refused
     run.see(q + 0.1)
-    assert run.give(StopFeedforward()).answer == "nothing was moved by the feedforward: the robot was at rest"
-    for event in (DeactivateFeedforward(), ActivateFeedforward()):
+    assert run.give(StopFeedforward).answer == "nothing was moved by the feedforward: the robot was at rest"
+    for event in (DeactivateFeedforward, ActivateFeedforward):
         run.give(event)
     run.see(HERE)
-    assert run.give(NewReference(GOOD, run.now)).trajectory is not None
+    assert run.give(later(NewReference, GOOD, run.now)).trajectory is not None
 
 
 @pytest.mark.parametrize("follow", ["points", "trajectory"])
@@ -293,14 +292,14 @@ def test_a_stop_of_streamed_torques_goes_over_to_gravity_and_holds(follow):
     if follow == "points":
         run.run(0.1, dq=moving, point=(HERE, moving, STILL))
     else:
-        run.give(NewReference(GOOD, run.now))
+        run.give(later(NewReference, GOOD, run.now))
         run.run(0.1, dq=moving)
-    assert run.give(StopFeedforward()).answer == "going over to gravity: joint 'elbow' moves at 0.7 rad/s"
+    assert run.give(StopFeedforward).answer == "going over to gravity: joint 'elbow' moves at 0.7 rad/s"
     for _ in range(300):  # the sender goes on
         run.now += 0.002
         run.see()
-        assert "was stopped" in run.give(StreamedPoint(NAMES, HERE, STILL, STILL)).refused
-        run.give(FeedforwardTick())
+        assert "was stopped" in run.give(later(StreamedPoint, NAMES, HERE, STILL, STILL)).refused
+        run.give(FeedforwardTick)
     assert run.state is FeedforwardState.HOLDING
     np.testing.assert_allclose(run.tau, gravity_torque(ROBOT, CHI, HERE[None])[0], atol=1e-9)
     assert "stopped" in run.machine.status.remark
@@ -308,13 +307,13 @@ def test_a_stop_of_streamed_torques_goes_over_to_gravity_and_holds(follow):
 
 def test_a_stop_says_the_truth_where_it_moves_nothing():
     stopped = FeedforwardMachine()
-    assert stopped.handle(StopFeedforward(), 0.0).answer == "nothing was moved by the feedforward: it is not active"
+    assert stopped.handle(StopFeedforward(0.0)).answer == "nothing was moved by the feedforward: it is not active"
     run = Run(stream=True)
     run.see(dq=np.array([0.7, 0.0, 0.0]))
-    assert "joint 'waist' moves at 0.7 rad/s" in run.give(StopFeedforward()).answer
+    assert "joint 'waist' moves at 0.7 rad/s" in run.give(StopFeedforward).answer
     run.now += 1.0
-    assert "not known" in run.give(StopFeedforward()).answer
+    assert "not known" in run.give(StopFeedforward).answer
     other = Run(stream=False)  # somebody else moves it: a stop is a stop
     other.see(dq=np.array([0.7, 0.0, 0.0]))
-    outcome = other.give(StopFeedforward())
+    outcome = other.give(StopFeedforward)
     assert outcome.answer == "braking: joint 'waist' moves at 0.7 rad/s" and not outcome.trajectory.dq[-1].any()

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.supervisor import Supervisor
@@ -40,7 +41,7 @@ class Watched:
         self.q = self.q if q is None else np.array(q, dtype=float)
         dq = np.zeros(3) if dq is None else np.array(dq, dtype=float)
         stamp = round(self.now * 1e9) if stamp is None else stamp
-        return self.watch.take(State(NAMES, self.q, dq, np.zeros(3), stamp), self.now, self.now)
+        return self.watch.take(JointStateArrived(self.now, State(NAMES, self.q, dq, np.zeros(3), stamp), self.now))
 
     def still(self, count=60):
         for _ in range(count):
@@ -131,7 +132,7 @@ def test_the_longer_of_the_times_between_stamps_and_arrivals_counts_for_a_jump()
         made = Watched().still()
         now, measured_at = made.now + came, made.now + stamped
         state = State(NAMES, made.q + step, np.zeros(3), np.zeros(3), round(1e9 * measured_at))
-        assert bool(made.watch.take(state, now, measured_at)) == seen == made.watch.jumped
+        assert bool(made.watch.take(JointStateArrived(now, state, measured_at))) == seen == made.watch.jumped
 
 
 @pytest.mark.parametrize(("back", "kept"), [(0.001, True), (0.099, True), (0.11, False)])
@@ -139,7 +140,7 @@ def test_a_state_that_was_overtaken_is_nothing_new(back, kept):
     made = Watched().still()
     last, heard = made.watch.last, made.watch.heard
     state = State(NAMES, made.q + 0.01, np.zeros(3), np.zeros(3), round(1e9 * (last.measured_at - back)))
-    assert made.watch.take(state, made.now + 0.05, last.measured_at - back) == ""
+    assert made.watch.take(JointStateArrived(made.now + 0.05, state, last.measured_at - back)) == ""
     assert (made.watch.last is last) == kept and (made.watch.heard == heard) == kept
     assert len(made.watch.samples) > 10 if kept else len(made.watch.samples) == 1
 
@@ -148,7 +149,7 @@ def test_what_was_before_a_silence_says_nothing_about_motion():
     made = Watched().still()
     assert made.watch.at_rest() and not made.watch.moves()
     made.take(made.q + 0.5, after=0.11)
-    assert np.all(made.watch.velocity() == 0.0)
+    assert np.all(made.watch.velocity_seen() == 0.0)
     assert not made.watch.at_rest() and not made.watch.moves(), "it has not been seen for long enough"
     made.still(30)
     assert made.watch.at_rest() and not made.watch.moves()
@@ -187,7 +188,8 @@ def test_joint_states_that_come_late_do_not_tell_where_the_robot_is(late, known)
     made = Watched()
     for k in range(60):
         now = 50.0 + k * PERIOD
-        made.watch.take(State(NAMES, made.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late))), now, now - late)
+        state = State(NAMES, made.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
+        made.watch.take(JointStateArrived(now, state, now - late))
     assert made.watch.known(now) == known
     assert made.watch.silence(now) == ("" if known else "the joint states come 0.210 s late")
 
@@ -202,7 +204,7 @@ def test_rest_needs_the_whole_window():
         for _ in range(40):
             slow.take(slow.q + np.array([0.0, side * speed * PERIOD, 0.0]))
         assert slow.watch.at_rest() == still
-        np.testing.assert_allclose(slow.watch.velocity(), [0.0, side * speed, 0.0], rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(slow.watch.velocity_seen(), [0.0, side * speed, 0.0], rtol=1e-6, atol=1e-12)
 
 
 def test_a_clock_that_was_set_back_starts_again():
@@ -242,7 +244,7 @@ def test_the_worst_error_is_that_of_the_motion_so_far():
     made.watch.follow(line, made.now)
     assert made.watch.worst_error == 0.0
     assert np.array_equal(Watched().watch.error(0.0), np.zeros(3)) and np.array_equal(
-        Watched().watch.velocity(), np.zeros(3)
+        Watched().watch.velocity_seen(), np.zeros(3)
     )
 
 
@@ -250,12 +252,12 @@ def test_the_worst_error_is_that_of_the_motion_so_far():
 def test_as_much_is_kept_as_rest_needs(period):
     """Two windows of rest, and three states of a slow stream at least."""
     made = Watched()
-    made.watch.settings = replace(SETTINGS, stale=0.2)
+    made.watch.use(LIMITS, replace(SETTINGS, stale=0.2))
     for _ in range(400):
         assert made.take(after=period) == ""
     kept = made.watch.samples
-    assert len(kept) == max(3, int(0.2 / period + 1e-6) + 2) or kept[1].came >= made.now - 0.2 - 1e-9
-    assert len(kept) == 3 or kept[0].came <= made.now - 0.2 + 1e-9
+    assert len(kept) == max(3, int(0.2 / period + 1e-6) + 2) or kept[1].now >= made.now - 0.2 - 1e-9
+    assert len(kept) == 3 or kept[0].now <= made.now - 0.2 + 1e-9
     assert len(kept) >= 3
 
 
@@ -265,8 +267,8 @@ def test_the_oldest_state_that_is_kept_is_the_last_one_before_two_windows_of_res
     for _ in range(round(0.5 / period)):
         assert made.take(after=period) == ""
     first, second, *_ = made.watch.samples
-    assert first.came < made.now - 0.2 <= second.came
-    assert first.came == pytest.approx(second.came - period)
+    assert first.now < made.now - 0.2 <= second.now
+    assert first.now == pytest.approx(second.now - period)
 
 
 @pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
@@ -363,7 +365,7 @@ def test_a_robot_that_comes_to_rest_where_the_stopped_motion_rests_does_not_go_o
     for _ in range(15):
         robot.take(robot.q + np.array([0.0, 1e-3, 0.0]))
     robot.still(7)
-    assert robot.watch.moves() and not np.any(np.abs(robot.watch.velocity()) > 1e-9)
+    assert robot.watch.moves() and not np.any(np.abs(robot.watch.velocity_seen()) > 1e-9)
     assert not robot.watch.goes_on(robot.now)
 
 
@@ -480,7 +482,7 @@ def test_what_was_not_seen_counts_from_the_time_of_measuring_however_late_a_stat
     robot.watch.follow(line(robot, speeds), robot.now)
     now = robot.now + 0.5
     state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
-    assert robot.watch.take(state, now, now - late) == ""
+    assert robot.watch.take(JointStateArrived(now, state, now - late)) == ""
     for later in (0.0, 0.05):
         np.testing.assert_allclose(robot.watch.unseen(now + later), np.abs(speeds) * (late + later), atol=1e-12)
 
@@ -493,7 +495,7 @@ def test_an_error_is_that_at_the_time_of_measuring_and_of_now_if_that_lies_ahead
     for late in (0.0, 0.05, -0.05):
         now = begin + 1.0 + 0.2 * (late + 0.1)
         state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
-        assert robot.watch.take(state, now, now - late) == ""
+        assert robot.watch.take(JointStateArrived(now, state, now - late)) == ""
         wanted = np.abs(speeds) * (min(now - late, now) - begin)
         np.testing.assert_allclose(robot.watch.error(now), wanted, atol=1e-9)
         robot.watch._history.clear()
@@ -530,7 +532,8 @@ def test_a_state_of_before_the_motion_says_nothing_about_it_however_late_it_come
     robot.watch.follow(line(robot, np.zeros(3), away=0.15), robot.now + 0.05)
     for k in range(1, 30):
         now, measured_at = robot.now + k * PERIOD, robot.now + k * PERIOD - 0.05
-        robot.watch.take(State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * measured_at)), now, measured_at)
+        state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * measured_at))
+        robot.watch.take(JointStateArrived(now, state, measured_at))
         begun = measured_at >= robot.now + 0.05
         assert bool(robot.watch.problem()) == begun and robot.watch.worst_error == pytest.approx(0.15 * begun)
 
@@ -560,7 +563,7 @@ def test_a_jump_forgets_what_was_before_it():
     assert len(robot.watch.samples) == 1 and robot.watch.heard == robot.now == robot.watch.jumped_at
     np.testing.assert_array_equal(robot.watch.last.state.q, robot.q)
     robot.still(5)
-    np.testing.assert_array_equal(robot.watch.velocity(), 0.0)
+    np.testing.assert_array_equal(robot.watch.velocity_seen(), 0.0)
     assert not robot.watch.moves() and robot.watch.jumped, "until somebody trusts it again"
 
 
@@ -571,8 +574,8 @@ def test_speeds_are_those_of_the_times_of_measuring_however_states_come():
     for k in range(80):
         measured_at, now = 50.0 + k * PERIOD, 50.0 + (k // 10 + 1) * 10 * PERIOD
         state = State(NAMES, robot.q + speed * k * PERIOD, speed, np.zeros(3), round(1e9 * measured_at))
-        assert robot.watch.take(state, now, measured_at) == ""
-    np.testing.assert_allclose(robot.watch.velocity(), speed)
+        assert robot.watch.take(JointStateArrived(now, state, measured_at)) == ""
+    np.testing.assert_allclose(robot.watch.velocity_seen(), speed)
     assert robot.watch.moves() and not robot.watch.at_rest()
 
 
@@ -591,7 +594,7 @@ def test_a_jump_is_as_old_as_its_message_however_late_that_came():
     robot = Watched().still()
     now, measured_at = robot.now + 0.06, robot.now + 0.01
     state = State(NAMES, robot.q + 1.0, np.zeros(3), np.zeros(3), round(1e9 * measured_at))
-    assert "jumped by 1.000 in 0.060 s" in robot.watch.take(state, now, measured_at)
+    assert "jumped by 1.000 in 0.060 s" in robot.watch.take(JointStateArrived(now, state, measured_at))
     assert robot.watch.jumped_at == robot.watch.heard == now
 
 
@@ -602,7 +605,10 @@ def test_a_robot_is_compared_with_its_reference_at_the_time_of_measuring():
     for k in range(1, 100):
         measured_at = begin + k * PERIOD
         state = State(NAMES, points.at(k * PERIOD)[0], np.zeros(3), np.zeros(3), round(1e9 * measured_at))
-        assert robot.watch.take(state, measured_at + 0.09, measured_at) == "" and robot.watch.problem() == ""
+        assert (
+            robot.watch.take(JointStateArrived(measured_at + 0.09, state, measured_at)) == ""
+            and robot.watch.problem() == ""
+        )
     assert robot.watch.worst_error < 1e-9
 
 

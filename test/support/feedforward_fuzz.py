@@ -18,7 +18,6 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardSettings,
     FeedforwardState,
     FeedforwardTick,
-    MeasuredState,
     MeasuredTemperature,
     NewDescription,
     NewModel,
@@ -31,11 +30,13 @@ from ros2_dynid.control.feedforward_events import (
     UnreadableReference,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
-from ros2_dynid.control.held_load import Load, load_parameters
+from ros2_dynid.control.held_load import Load
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import LONGEST_STEP
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Limits
@@ -54,11 +55,22 @@ SILENT = replace(ROBOT, joints=tuple(replace(joint, adds=None) for joint in ROBO
 """The same robot, which does not declare what it adds to an effort."""
 
 
+def later(kind, *values, **named):
+    """Return what makes an event of its time [s]."""
+    return lambda now: kind(now, *values, **named)
+
+
+def arrived(names, q, dq, stamp=0, tau=None):
+    """Return what makes the event of a joint state, measured when it comes."""
+    tau = np.full(len(q), np.nan) if tau is None else tau
+    return lambda now: JointStateArrived(now, State(names, q.copy(), dq.copy(), tau.copy(), stamp), now)
+
+
 class Fuzz:
     """One machine under random events; `step` fires one and checks."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+        self.seed, self.rng = seed, np.random.default_rng(seed)
         self.adds = (("nothing",), ("gravity+friction:0.5",), (), ())[seed % 4]
         self.machine = FeedforwardMachine(FeedforwardSettings(robot_adds=self.adds), stream=True)
         self.now = 100.0
@@ -70,7 +82,9 @@ class Fuzz:
         self.pose = np.array([0.1, -0.8, 0.3])
         self.stamp = 1
         self.positions: list[np.ndarray] = []
-        """Where gravity may be taken: the last states that were finite, and the last reference."""
+        """Where gravity may be taken: the last states that were finite, and where references last had a torque."""
+        self.ways = []
+        self.places: list[np.ndarray] = []
         self.endings = 0
         self.halted = False
         self.described = seed % 4 != 3
@@ -82,8 +96,8 @@ class Fuzz:
         if self.rng.random() < 0.01:
             dq = dq * float(self.rng.choice([1e200, np.nan, np.inf]))
         if self.rng.random() < 0.05:
-            return StreamedPoint(tuple(reversed(NAMES)), q, dq, ddq)
-        return StreamedPoint(NAMES, q, dq, ddq)
+            return StreamedPoint(self.now, tuple(reversed(NAMES)), q, dq, ddq)
+        return StreamedPoint(self.now, NAMES, q, dq, ddq)
 
     def state(self):
         self.pose = np.clip(self.pose + self.rng.normal(0, 0.01, 3), -1.5, 1.5)
@@ -98,45 +112,49 @@ class Fuzz:
         stamp = 0 if self.rng.random() < 0.05 else self.stamp
         foreign = self.rng.random()
         if foreign < 0.02:
-            return MeasuredState(OTHER.active_names, np.tile(q, 2), np.tile(dq, 2), stamp)
-        return MeasuredState(OTHER.active_names if foreign < 0.03 else NAMES, q, dq, stamp)
+            q, dq = np.tile(q, 2), np.tile(dq, 2)
+        names = OTHER.active_names if foreign < 0.03 else NAMES
+        return JointStateArrived(self.now, State(names, q, dq, np.full(len(q), np.nan), stamp), self.now)
 
     def trajectory(self):
         if self.rng.random() < 0.1:
             bad = reference(("x", "y", "z"), np.array([0.0, 1.0]), np.zeros((2, 3)))
-            return NewReference(bad, self.now)
+            return NewReference(self.now, bad, self.now)
         goal = np.clip(self.pose + self.rng.normal(0, 0.3, 3), -1.5, 1.5)
         way = quintic(NAMES, self.pose, goal, float(self.rng.uniform(0.05, 1.5)))
         if self.rng.random() < 0.3:
             way = way.ordered((NAMES[1], NAMES[2], NAMES[0]))
-        return NewReference(way, self.now + float(self.rng.choice([0.0, 0.0, 0.05, -0.1, -5.0])))
+        return NewReference(self.now, way, self.now + float(self.rng.choice([0.0, 0.0, 0.05, -0.1, -5.0])))
 
     def model(self):
         kind = self.rng.random()
         if kind < 0.1:
-            return NewModel(OTHER, standard_vector(OTHER), "another robot")
+            return NewModel(self.now, OTHER, standard_vector(OTHER), "another robot")
         if kind < 0.15:
-            return NewModel(BARE, np.where(np.arange(len(CHI)) == 3, np.nan, CHI), "broken")
+            return NewModel(self.now, BARE, np.where(np.arange(len(CHI)) == 3, np.nan, CHI), "broken")
         if kind < 0.2:
-            return NewModel(LONGER, CHI, "longer")
+            return NewModel(self.now, LONGER, CHI, "longer")
         if kind < 0.25:
-            return NewModel(BARE, 1e4 * CHI, "absurd")
+            return NewModel(self.now, BARE, 1e4 * CHI, "absurd")
         if kind < 0.3:
-            return NewModel(SILENT, CHI, "silent")
+            return NewModel(self.now, SILENT, CHI, "silent")
         return NewModel(
-            BARE if kind < 0.4 else WARM if kind < 0.6 else ROBOT, CHI * self.rng.uniform(0.5, 1.3), "base_parameters"
+            self.now,
+            BARE if kind < 0.4 else WARM if kind < 0.6 else ROBOT,
+            CHI * self.rng.uniform(0.5, 1.3),
+            "base_parameters",
         )
 
     def payload(self):
         mass = float(self.rng.choice([0.0, 1.0, 3.0, 1e9, -1.0, np.nan]))
         inertia = float(mass > 0) * np.diag([0.01, 0.01, float(self.rng.choice([0.015, 0.5]))])
-        return NewPayload(Load(mass, self.rng.normal(0, 0.1, 3), inertia, int(self.rng.choice([1, 3, 3, 9]))))
+        return NewPayload(self.now, Load(mass, self.rng.normal(0, 0.1, 3), inertia, int(self.rng.choice([1, 3, 3, 9]))))
 
     def temperature(self):
         T = self.rng.normal(40.0, 10.0, 3)
         if self.rng.random() < 0.2:
             T[self.rng.integers(3)] = self.rng.choice([np.nan, np.inf, -273.15, 400.0])
-        return MeasuredTemperature(NAMES, T if self.rng.random() < 0.9 else T[:2])
+        return MeasuredTemperature(self.now, NAMES, T if self.rng.random() < 0.9 else T[:2])
 
     def options(self):
         rng = self.rng
@@ -153,36 +171,41 @@ class Fuzz:
             command_names=() if rng.random() < 0.5 else (NAMES[2], NAMES[0], NAMES[1]),
             robot_adds=self.adds,
         )
-        return OptionsChanged(settings, try_only=bool(rng.random() < 0.3))
+        return OptionsChanged(self.now, settings, try_only=bool(rng.random() < 0.3))
 
     def event(self):
         kind = self.rng.random()
         # most of the time it runs, as a robot does
         for share, make in (
-            (0.25, FeedforwardTick),
+            (0.25, lambda: FeedforwardTick(self.now)),
             (
                 0.50,
                 self.point
                 if self.machine.state is FeedforwardState.STREAMING or self.rng.random() < 0.1
-                else FeedforwardTick,
+                else lambda: FeedforwardTick(self.now),
             ),
             (0.80, self.state),
             (0.85, self.trajectory),
-            (0.88, Background),
+            (0.88, lambda: Background(self.now)),
             (0.91, self.model),
             (0.935, self.payload),
             (0.95, self.options),
-            (0.957, lambda: OutputChanged(bool(self.rng.random() < 0.7))),
-            (0.96, lambda: NewDescription([ROBOT, SILENT, ROBOT, SILENT, BARE, OTHER, LONGER][self.rng.integers(7)])),
-            (0.965, DeactivateFeedforward),
-            (0.975, AskFiller),
+            (0.957, lambda: OutputChanged(self.now, bool(self.rng.random() < 0.7))),
+            (
+                0.96,
+                lambda: NewDescription(
+                    self.now, [ROBOT, SILENT, ROBOT, SILENT, BARE, OTHER, LONGER][self.rng.integers(7)]
+                ),
+            ),
+            (0.965, lambda: DeactivateFeedforward(self.now)),
+            (0.975, lambda: AskFiller(self.now)),
             (0.98, self.temperature),
-            (0.982, StopFeedforward),
-            (0.984, lambda: UnreadableReference("it holds NaN; send numbers")),
+            (0.982, lambda: StopFeedforward(self.now)),
+            (0.984, lambda: UnreadableReference(self.now, "it holds NaN; send numbers")),
         ):
             if kind < share:
                 return make()
-        return ActivateFeedforward()
+        return ActivateFeedforward(self.now)
 
     def step(self) -> None:
         """Fire an event after a random time, and check all that must hold."""
@@ -192,25 +215,30 @@ class Fuzz:
         event, before = self.event(), machine.state
         self.seen.add((before, type(event)))
         sending = before in SENDING
-        known = machine.limits, machine._robot, machine._chi, machine._load, machine._place
-        outcome = machine.handle(event, self.now)
+        limits, carried = machine.limits, machine.carried
+        outcome = machine.handle(event)
         self.steps += 1
-        if isinstance(event, MeasuredState) and not outcome.refused and np.isfinite(event.q).all():
-            self.positions = [event.q, *self.positions[:1]]
+        if isinstance(event, JointStateArrived) and not outcome.refused and np.isfinite(event.state.q).all():
+            self.positions = [event.state.q, *self.positions[:1]]
         if isinstance(event, ActivateFeedforward) and not outcome.refused and before is FeedforwardState.STOPPED:
             self.last = None
-        limits = machine.limits or known[0]  # a model of another robot goes with its last torque
+        limits = machine.limits or limits  # a model of another robot goes with its last torque
+        if isinstance(event, NewReference) and not outcome.refused:
+            self.ways = [(event.points.ordered(NAMES), event.begin), *self.ways[:1]]
         if outcome.torque is not None:
             self._check_torque(outcome.torque, limits)
+            if isinstance(event, StreamedPoint):
+                self.places = [event.q]
+            elif machine.state is FeedforwardState.FOLLOWING:
+                self.places = [way.at(self.now - begin)[0] for way, begin in self.ways]
         if outcome.trajectory is not None:
             self._check_trajectory(event, outcome.trajectory, limits)
         self._check_halted(event, before, outcome)
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
-            assert machine._command is not None, "nothing is sent while it is not declared what the robot adds"
         ended = sending and machine.state not in SENDING
         if ended:
-            self._check_ending(event, *known)
+            self._check_ending(event, limits, carried)
         if before in (
             FeedforwardState.STOPPED,
             FeedforwardState.NO_MODEL,
@@ -256,7 +284,7 @@ class Fuzz:
             assert np.all(np.abs(tau - shrunk) <= step + 1e-9), (self.machine.state, tau - self.last, step)
         self.last, self.last_time = tau, self.now
 
-    def _check_ending(self, event, limits, robot, chi, load, place) -> None:
+    def _check_ending(self, event, limits, carried) -> None:
         """Check that what is left behind is gravity, of the model and load in use, where the robot was last known.
 
         A robot that adds gravity itself is left with nothing.
@@ -264,9 +292,8 @@ class Fuzz:
         if isinstance(event, StreamedPoint | NewReference):  # its very first torque was not finite: nothing was sent
             return
         self.endings += 1
-        model = FeedforwardModel(robot, chi if load is None else chi + load_parameters(robot, load, len(chi)))
-        places = [*self.positions, *([place[1]] if place is not None else [])]
-        places = [q for q in places if len(q) == len(limits.effort)]
+        model = FeedforwardModel(carried.robot, carried.chi)
+        places = [q for q in (*self.positions, *self.places) if len(q) == len(limits.effort)]
         found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
         if self.adds == ("gravity+friction:0.5",):
             found = [np.zeros(len(limits.effort))]
@@ -274,13 +301,18 @@ class Fuzz:
         self.last = None
 
 
+def begin(made: Fuzz) -> None:
+    """Give the machine a model and activate it; of every fourth the limits are not known yet."""
+    robot, model = (SILENT, SILENT) if made.seed % 4 == 2 else (ROBOT, BARE)
+    described = (NewDescription(made.now, robot),) if made.described else ()
+    for event in (*described, NewModel(made.now, model, CHI, "base_parameters"), ActivateFeedforward(made.now)):
+        assert not made.machine.handle(event).refused
+
+
 def fuzz(seed: int, steps: int) -> Fuzz:
-    """Fire `steps` random events at a machine with a model, active; of every fourth the limits are not known yet."""
+    """Fire `steps` random events at a machine with a model, active."""
     made = Fuzz(seed)
-    robot, model = (SILENT, SILENT) if seed % 4 == 2 else (ROBOT, BARE)
-    described = (NewDescription(robot),) if made.described else ()
-    for event in (*described, NewModel(model, CHI, "base_parameters"), ActivateFeedforward()):
-        assert not made.machine.handle(event, made.now).refused
+    begin(made)
     for _ in range(steps):
         made.step()
     return made

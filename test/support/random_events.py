@@ -23,8 +23,8 @@ from ros2_dynid.control.excitation_machine import (
     RobotChanged,
     Stop,
 )
+from ros2_dynid.control.joint_trust import REST_WINDOW
 from ros2_dynid.control.motion_limits import MotionSettings
-from ros2_dynid.control.supervisor import REST_WINDOW
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_state import State
 

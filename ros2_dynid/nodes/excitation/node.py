@@ -24,7 +24,6 @@ from ros2_dynid.control.excitation_machine import (
     DeactivateExcitation,
     ExcitationMachine,
     GoalRefused,
-    JointStateArrived,
     ParametersChanged,
     Phase,
     RobotChanged,
@@ -32,6 +31,7 @@ from ros2_dynid.control.excitation_machine import (
     Stop,
     checked_motion,
 )
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import Reference

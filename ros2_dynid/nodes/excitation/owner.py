@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from ros2_dynid.control.excitation_machine import (
     Announce,
     ConnectionProblem,
-    ExcitationEvent,
     ExcitationMachine,
     ExcitationOutcome,
     ExcitationTick,
-    JointStateArrived,
     Phase,
     Stop,
 )
+from ros2_dynid.control.joint_trust import JointStateArrived
+from ros2_dynid.control.transitions import Event
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.fast import guarded
 
-MakeEvent = Callable[[float], ExcitationEvent]
+MakeEvent = Callable[[float], Event]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ExcitationOwner:
             self._handle(ConnectionProblem(self._around.clock(), problem))
         self._handle(ExcitationTick(self._around.clock()))
 
-    def _handle(self, event: ExcitationEvent) -> ExcitationOutcome:
+    def _handle(self, event: Event) -> ExcitationOutcome:
         try:
             outcome = self._machine.handle(event)
         except Exception as error:  # ours: the node ends, but not with a robot that moves on

@@ -22,7 +22,7 @@ from sensor_msgs.msg import JointState
 
 from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
 from ros2_dynid.control.external_wrench import external_wrench
-from ros2_dynid.control.feedforward_events import CarriedModel
+from ros2_dynid.control.loaded_model import CarriedModel
 from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.efforts import ErrorBars

@@ -33,7 +33,8 @@ from ros2_dynid.control.feedforward_events import (
     OptionsChanged,
     OutputChanged,
 )
-from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMachine
+from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.torque_ramp import LONGEST_ENDING
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.torque_std import error_bars
 from ros2_dynid.model.robot import Robot
@@ -83,7 +84,9 @@ class FeedforwardNode(ManagedNode):
         owner.background_period = 1 / self.value("background_rate")
         self.owner = owner
         FeedforwardServices(self, owner.ask, lambda: self.robot)
-        self._temperatures = Temperatures(self, lambda names, T: owner.ask(MeasuredTemperature(names, T)))
+        self._temperatures = Temperatures(
+            self, lambda names, T: owner.ask(lambda now: MeasuredTemperature(now, names, T))
+        )
         path = self.value("model")
         if path:
             model = load_model(path)
@@ -92,7 +95,7 @@ class FeedforwardNode(ManagedNode):
     def on_robot(self, robot: Robot) -> None:
         """Take its limits; a description of another robot than the model's is refused, or ends in gravity."""
         if self.owner is not None:
-            self.owner.ask(NewDescription(robot))
+            self.owner.ask(lambda now: NewDescription(now, robot))
 
     def activate(self) -> None:
         """Listen, and begin."""
@@ -106,14 +109,14 @@ class FeedforwardNode(ManagedNode):
             heard(JointTrajectory, "reference", STREAMED),
             heard(JointState, "joint_states", JOINT_STATES),
         )
-        self.owner.ask(ActivateFeedforward())
+        self.owner.ask(ActivateFeedforward)
         self.owner.listen(self._heard)
 
     def deactivate(self) -> None:
         """Send no more; streamed torques go over to gravity first."""
         if self.owner is None or self._heard is None:
             return
-        self.owner.ask(DeactivateFeedforward())
+        self.owner.ask(DeactivateFeedforward)
         if not self.owner.wait_until(STOPPED, LONGEST_ENDING + 0.5):
             self.get_logger().error("the torque did not reach gravity in time")
         self.owner.listen(None)
@@ -157,7 +160,8 @@ class FeedforwardNode(ManagedNode):
         if self.external is not None:
             self.external.use(self._feeling(changes), try_only=True)
         if self.owner is not None:
-            self.owner.ask(OptionsChanged(self._settings(changes), try_only=True))
+            settings = self._settings(changes)
+            self.owner.ask(lambda now: OptionsChanged(now, settings, try_only=True))
 
     def parameters_changed(self, changes: Mapping[str, Value]) -> None:
         """Let new values take effect; an output that changes ends in gravity before this returns."""
@@ -167,9 +171,11 @@ class FeedforwardNode(ManagedNode):
         self._predicted.rate = self.value("predicted_rate")
         if self.external is not None:
             self.external.use(self._feeling({}))
-        self.owner.ask(OptionsChanged(self._settings({})))
+        settings = self._settings({})
+        self.owner.ask(lambda now: OptionsChanged(now, settings))
         if "output" in changes:
-            self.owner.ask(OutputChanged(self.value("output") == EFFORT))
+            stream = self.value("output") == EFFORT
+            self.owner.ask(lambda now: OutputChanged(now, stream))
             self.owner.wait_until(NOT_ENDING, LONGEST_ENDING + 0.5)
         self.raise_priority()
 

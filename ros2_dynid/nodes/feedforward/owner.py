@@ -24,19 +24,20 @@ from rclpy.context import Context
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.feedforward_events import (
+    REFUSALS,
     SENDING,
     Background,
     DeactivateFeedforward,
-    FeedforwardEvent,
     FeedforwardOutcome,
     FeedforwardState,
     FeedforwardTick,
-    MeasuredState,
     NewReference,
     StreamedPoint,
     UnreadableReference,
 )
-from ros2_dynid.control.feedforward_machine import REFUSALS, FeedforwardMachine
+from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.joint_trust import JointStateArrived
+from ros2_dynid.control.transitions import Event
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.fast import ending, unpacked
 from ros2_dynid.nodes.common.messages import ahead, reference_of
@@ -54,6 +55,8 @@ MOST = 200
 ASK_SECONDS = 5.0
 
 Do = Callable[[], None]
+MakeEvent = Callable[[float], Event]
+"""Makes an event of its time [s]."""
 ReferenceEvent = StreamedPoint | NewReference | UnreadableReference
 
 
@@ -85,10 +88,10 @@ class FeedforwardOwner:
 
     # --- for other threads
 
-    def ask(self, event: FeedforwardEvent) -> FeedforwardOutcome:
-        """Give the machine an event and return what became of it; a refusal raises."""
+    def ask(self, make: MakeEvent) -> FeedforwardOutcome:
+        """Give the machine the event make(now) and return what became of it; a refusal raises."""
         answers: SimpleQueue[FeedforwardOutcome] = SimpleQueue()
-        self._do(lambda: answers.put(self._handled(event)))
+        self._do(lambda: answers.put(self._handled(make(time.monotonic()))))
         try:
             outcome = answers.get(timeout=ASK_SECONDS)
         except Empty:
@@ -153,7 +156,7 @@ class FeedforwardOwner:
                 self._requests.popleft()()
             now = time.monotonic()
             if now >= self._machine.due:
-                self._handled(FeedforwardTick(), now)
+                self._handled(FeedforwardTick(now))
             if now >= self._states_due and self._subscriptions is not None:
                 self._states_due = now + STATES_SECONDS
                 self._take_states(self._subscriptions[1])
@@ -170,11 +173,9 @@ class FeedforwardOwner:
             return due
         return min(due, self._states_due)
 
-    def _handled(
-        self, event: FeedforwardEvent, now: float | None = None, stamp: Time | None = None
-    ) -> FeedforwardOutcome:
+    def _handled(self, event: Event, stamp: Time | None = None) -> FeedforwardOutcome:
         """Give the machine an event, and send what it says; a trajectory has the stamp of its reference."""
-        outcome = self._machine.handle(event, time.monotonic() if now is None else now)
+        outcome = self._machine.handle(event)
         if outcome.torque is not None:
             self._output.send(outcome.torque)
         elif outcome.trajectory is not None:
@@ -211,17 +212,17 @@ class FeedforwardOwner:
         if self._machine.streaming:
             point = self._points.read(data)
             if point is not None:
-                return StreamedPoint(names, *point), None
+                return StreamedPoint(time.monotonic(), names, *point), None
         robot = self._machine.robot
         if robot is None:
-            return UnreadableReference("; ".join(REFUSALS[FeedforwardState.NO_MODEL])), None
+            return UnreadableReference(time.monotonic(), "; ".join(REFUSALS[FeedforwardState.NO_MODEL])), None
         try:
             message = unpacked(data, JointTrajectory)
             points = reference_of(message, robot)
         except DynidError as error:
-            return UnreadableReference(str(error)), None
-        stamp = message.header.stamp
-        return NewReference(points, time.monotonic() + ahead(stamp, self._now_ns())), stamp
+            return UnreadableReference(time.monotonic(), str(error)), None
+        stamp, now = message.header.stamp, time.monotonic()
+        return NewReference(now, points, now + ahead(stamp, self._now_ns())), stamp
 
     def _joints(self) -> tuple[str, ...]:
         """Return the joints to read, with readers for them."""
@@ -234,36 +235,35 @@ class FeedforwardOwner:
         waited = _taken(subscription)
         if not waited or not self._joints():
             return
-        plotted = self._predicted.listened and self._machine.has_model
-        felt = self._external.listened and self._machine.has_model
-        newest = None
+        trust, has_model = self._machine.trust, self._machine.carried is not None
+        plotted = self._predicted.listened and has_model
+        felt = self._external.listened and has_model
         for data in waited:
             state = self._states.take(data)
             if state is None:  # of other joints, which another driver publishes
                 continue
-            newest = MeasuredState(state.joint_names, state.q, state.dq, state.stamp, state.tau)
-            if not plotted:
-                self._handled(newest)
-            if felt:
+            now = time.monotonic()
+            self._handled(JointStateArrived(now, state, now))
+            if felt and not trust.doubt:  # an encoder that jumps is no torque
                 self._external.take(state)
             if plotted:
-                self._predicted.take(data, self._states, self._machine.predicted)
-        if plotted and newest is not None:
-            self._handled(newest)
+                self._predicted.take(data, self._states, self._machine.law.predicted)
 
     def _background(self) -> None:
-        if self._subscriptions is not None and (self._output.wants_coefficients or self._machine.splitting):
-            found = self._handled(Background()).coefficients
+        if self._subscriptions is not None and (
+            self._output.wants_coefficients or self._machine.law.settings.options.split
+        ):
+            found = self._handled(Background(time.monotonic())).coefficients
             if found is not None and self._output.wants_coefficients:
                 self._output.send_coefficients(found)
         self._machine.tell()
 
     def _end_alone(self) -> None:
         """Go over to gravity though something else has failed."""
-        self._handled(DeactivateFeedforward())
+        self._handled(DeactivateFeedforward(time.monotonic()))
         while self._machine.state in SENDING:
             time.sleep(0.001)
-            self._handled(FeedforwardTick())
+            self._handled(FeedforwardTick(time.monotonic()))
 
 
 def _single(event: ReferenceEvent) -> bool:

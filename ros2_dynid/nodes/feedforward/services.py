@@ -13,7 +13,6 @@ from std_srvs.srv import Trigger
 from ros2_dynid.control.feedforward import FeedforwardModel, refuse_pushing_friction
 from ros2_dynid.control.feedforward_events import (
     AskFiller,
-    FeedforwardEvent,
     FeedforwardOutcome,
     NewModel,
     NewPayload,
@@ -28,16 +27,17 @@ from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.messages import LATCHED, inertia_of, reference_of, trajectory_message
 from ros2_dynid.nodes.common.model_messages import bars_of_message, model_of_message
 from ros2_dynid.nodes.common.rclpy_private import Logger
+from ros2_dynid.nodes.feedforward.owner import MakeEvent
 from ros2_dynid.srv import FillEfforts, SetPayload
 
-Ask = Callable[[FeedforwardEvent], FeedforwardOutcome]
+Ask = Callable[[MakeEvent], FeedforwardOutcome]
 
 
 def use_model(ask: Ask, robot: Robot, chi: Array, source: str, bars: ErrorBars | None = None) -> None:
     """Give the feedforward a model; its code is built here, so that the thread that sends does not wait for it."""
     refuse_pushing_friction(robot, chi, source)
     FeedforwardModel(robot, chi)
-    ask(NewModel(robot, chi, source, bars))
+    ask(lambda now: NewModel(now, robot, chi, source, bars))
 
 
 class FeedforwardServices:
@@ -62,12 +62,12 @@ class FeedforwardServices:
 
     def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         with answering(response, self._logger):
-            response.message = self._ask(StopFeedforward()).answer
+            response.message = self._ask(StopFeedforward).answer
         return response
 
     def _on_fill(self, request: FillEfforts.Request, response: FillEfforts.Response) -> FillEfforts.Response:
         try:
-            filler = self._ask(AskFiller()).filler
+            filler = self._ask(AskFiller).filler
             assert filler is not None
             points = filler.filled(reference_of(request.trajectory, filler.model.robot))
             response.trajectory = trajectory_message(points, request.trajectory.header.stamp)
@@ -78,10 +78,11 @@ class FeedforwardServices:
 
     def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
         try:
-            filler = self._ask(AskFiller()).filler
+            filler = self._ask(AskFiller).filler
             assert filler is not None
             robot = self._described() or filler.model.robot
-            self._ask(NewPayload(Load(*inertia_of(request.payload, robot, request.link))))
+            load = Load(*inertia_of(request.payload, robot, request.link))
+            self._ask(lambda now: NewPayload(now, load))
             response.success = True
         except DynidError as error:
             response.message = str(error)
