@@ -30,8 +30,9 @@ import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.feedforward import FeedforwardModel
-from ros2_dynid.control.feedforward_events import MeasuredState
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.identification.model_file import load_model, model_of, save_model
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.processes import Processes, own_domain
@@ -187,7 +188,10 @@ def feed(path: Path, count: int) -> dict[str, float]:
     node = FeedforwardNode()
     node.owner.close()  # this thread owns it from now on
     names, small = node.machine.joint_names, [0.1 * x for x in motion()]  # quicker than it says, so hardly any way
-    node.machine.handle(MeasuredState(names, small[0][0], small[1][0]), time.monotonic())
+    now = time.monotonic()
+    node.machine.handle(
+        JointStateArrived(now, State(names, small[0][0], small[1][0], np.full(len(names), np.nan)), now)
+    )
     rows = [[array("d", row) for row in x] for x in small]
     messages = [
         serialize_message(

@@ -170,10 +170,23 @@ class FeedforwardLaw:
         return known_limiter(model.joint_names, model.limits_of(model.robot), *given, names)
 
     def _take_limiter(self, limiter: TorqueLimiter | None, sending: bool) -> None:
-        """Use another limiter; while torques are sent the one there is stays, if the new limits are not known."""
-        if limiter is not None or not sending:
-            self.output.use(limiter)
-            self.declaration.command = None if limiter is None else self._new_command(self.model, limiter)
+        """Use another limiter; while torques are sent the one there is stays, if the new limits are not known.
+
+        What the robot is declared to add stays as well while torques are sent; `declare` takes another at their end.
+        """
+        if limiter is None and sending:
+            return
+        self.output.use(limiter)
+        command = self.declaration.command
+        if sending and limiter is not None and command is not None:
+            self.declaration.command = EffortCommand(command.adds, limiter.limits.effort)
+        else:
+            self.declare()
+
+    def declare(self) -> None:
+        """Take what the robot is declared to add from the settings, the model and the description that there are."""
+        limiter = self.output.limiter
+        self.declaration.command = None if limiter is None else self._new_command(self.model, limiter)
 
     def _new_command(self, model: LoadedModel, limiter: TorqueLimiter) -> EffortCommand | None:
         return declared_command((model.robot, model.described), self.settings.robot_adds, limiter.limits)

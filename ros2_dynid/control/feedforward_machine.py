@@ -203,6 +203,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             self._forget_motion()
             self._reference.halted = False
             self.law.output.forget()
+            self.law.declare()
             self._enter(self.law.readiness())
             self._settle(event.now)
         return NOTHING
@@ -346,15 +347,15 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         for what, values in (("positions", state.q), ("velocities", state.dq)):
             if values.shape != (len(names),):
                 raise InputError(f"{values.size} {what} for {len(names)} joints", "give one for each joint")
-        self.trust.take(event)
-        if self.trust.lost and not self._sending:  # no torque depends on where it was
-            self.trust.forget()
+        if self._sending:
             self.trust.take(event)
+        else:  # no torque depends on where it was
+            self.trust.take_anywhere(event)
         if self.trust.doubt:
             self._news.add_once(self.trust.doubt, warning=True)
-        if self.trust.believed is event and not self._sending:
-            if self.law.declaration.take(state.q, state.dq, state.tau, event.now):
-                self._judge_rest()
+        rests = self.trust.believed is event and not self._sending
+        if rests and self.law.declaration.take(state.q, state.dq, state.tau, event.now):
+            self._judge_rest()
         return NOTHING
 
     def _judge_rest(self) -> None:
@@ -456,6 +457,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             if self.law.model.retired:
                 self.law.drop_model()
                 self._forget_motion()
+            self.law.declare()
             self._enter(S.STOPPED if self._after is S.STOPPED else self.law.readiness())
             self._settle(now)
         return FeedforwardOutcome(torque=torque)

@@ -103,6 +103,13 @@ class JointTrust:
             return self._distrust
         return self._keep(event, span)
 
+    def take_anywhere(self, event: JointStateArrived) -> None:
+        """Take a joint state as `take` does, for somebody to whom the robot may be elsewhere after a silence."""
+        self.take(event)
+        if self.lost:
+            self.forget()
+            self.take(event)
+
     def forget(self) -> None:
         """Forget where the robot was; the next joint state is believed."""
         self.believed, self.jumped_at, self.lost = None, -np.inf, False

@@ -236,6 +236,7 @@ class Fuzz:
         self._check_halted(event, before, outcome)
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
+            assert machine.law.declaration.command is not None, "nothing is sent while it is not declared"
         ended = sending and machine.state not in SENDING
         if ended:
             self._check_ending(event, limits, carried)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A node with publishers alone, which keep what is sent: for tests of what leaves a node."""
+"""A node that keeps what is sent, and callbacks by their name: for tests of what leaves a node and what it answers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,39 @@ class Publisher:
         self.sent.append(kept)
 
 
+class Log:
+    """Keeps what is logged: level and text."""
+
+    def __init__(self):
+        self.said = []
+
+    def __getattr__(self, level):
+        return lambda text, **options: self.said.append((level, text))
+
+
 class OneNode:
-    """A node with publishers alone, whose clock stands at 9.5 s."""
+    """A node whose clock stands at 9.5 s; `made` has its publishers and callbacks by name, `log` what it says."""
 
     def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
-        self.made = {}
+        self.made, self.log = {}, Log()
         self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))
 
     def create_publisher(self, kind, topic, qos):
         self.made[topic] = Publisher(topic)
         return self.made[topic]
+
+    def create_service(self, kind, name, callback, callback_group=None):
+        self.made[name] = callback
+
+    def create_subscription(self, kind, topic, callback, qos, **options):
+        self.made[topic] = callback
+        return topic
+
+    def create_timer(self, period, callback):
+        self.made["timer"] = (period, callback)
+
+    def get_logger(self):
+        return self.log
 
     def get_clock(self):
         return SimpleNamespace(now=lambda: Moment(nanoseconds=9_500_000_000))

@@ -48,7 +48,7 @@ from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.controllers import Controllers
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext
-from ros2_dynid.nodes.excitation.parameters import PARAMETERS
+from ros2_dynid.nodes.excitation.parameters import PARAMETERS, SETTINGS, motion_settings
 from ros2_dynid.nodes.excitation.planning import Planner
 from ros2_dynid.nodes.excitation.publishers import StatePublisher
 from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
@@ -61,17 +61,6 @@ FRESH_SECONDS = 3.0
 starts at once after activating is not to be refused for what is about to come."""
 END_SECONDS = 0.6
 """The same at the end of the process: who ends it waits about a second. The stop itself is with the controller."""
-SETTINGS = {
-    "tracking_tolerance": "tracking",
-    "stale_seconds": "stale",
-    "limit_overshoot": "overshoot",
-    "approach_speed": "approach_speed",
-    "settle_seconds": "settle",
-    "stop_deceleration": "deceleration",
-    "stop_lead": "lead",
-    "start_delay": "delay",
-}
-"""Parameters that are settings of the machine."""
 
 
 class Excitation(ManagedNode):
@@ -161,8 +150,8 @@ class Excitation(ManagedNode):
             self._send_event(lambda now: ParametersChanged(now, settings))
 
     def _settings(self, changes: Mapping[str, Value] | None = None) -> MotionSettings:
-        values = {name: self.value(name) for name in SETTINGS} | dict(changes or {})
-        return MotionSettings(**{field: float(values[name]) for name, field in SETTINGS.items()})
+        new = changes or {}
+        return motion_settings(lambda name: new.get(name, self.value(name)))
 
     # --- services
 

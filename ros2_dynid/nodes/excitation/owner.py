@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ros2_dynid.control.excitation_machine import (
@@ -22,7 +21,7 @@ from ros2_dynid.control.excitation_machine import (
 )
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.transitions import Event
-from ros2_dynid.errors import InputError
+from ros2_dynid.nodes.common.answers import Reply
 from ros2_dynid.nodes.common.fast import guarded
 
 MakeEvent = Callable[[float], Event]
@@ -46,7 +45,7 @@ class ExcitationOwner:
     def __init__(self, machine: ExcitationMachine, around: OwnerContext) -> None:
         """Start the thread."""
         self._machine, self._around = machine, around
-        self._requests: deque[tuple[MakeEvent, Future[ExcitationOutcome] | None]] = deque()
+        self._requests: deque[tuple[MakeEvent, Reply[ExcitationOutcome] | None]] = deque()
         self._state: JointStateArrived | None = None
         self._inactive: list[threading.Event] = []
         self._wake = threading.Condition()
@@ -60,15 +59,12 @@ class ExcitationOwner:
             self._wake.notify()
 
     def ask(self, make: MakeEvent, timeout: float = 5.0) -> ExcitationOutcome:
-        """Let the machine handle make(now), and wait for its outcome."""
-        answer: Future[ExcitationOutcome] = Future()
+        """Let the machine handle make(now), and wait for its outcome; what is not begun in time is withdrawn."""
+        reply: Reply[ExcitationOutcome] = Reply()
         with self._wake:
-            self._requests.append((make, answer))
+            self._requests.append((make, reply))
             self._wake.notify()
-        try:
-            return answer.result(timeout)
-        except TimeoutError:
-            raise InputError(f"it was not done within {timeout:g} s", "ask again") from None
+        return reply.wait(timeout)
 
     def state(self, event: JointStateArrived) -> None:
         """Take the newest joint state."""
@@ -95,10 +91,7 @@ class ExcitationOwner:
                 request = self._requests.popleft() if self._requests else None
                 state, self._state = (None, self._state) if request is not None else (self._state, None)
             if request is not None:
-                make, answer = request
-                outcome = self._handle(make(self._around.clock()))
-                if answer is not None:
-                    answer.set_result(outcome)
+                self._answer(*request)
             elif state is not None:
                 self._handle(state)
             if self._machine.moving and time.monotonic() >= due:
@@ -109,6 +102,12 @@ class ExcitationOwner:
                     waiting, self._inactive = self._inactive, []
                 for done in waiting:
                     done.set()
+
+    def _answer(self, make: MakeEvent, reply: Reply[ExcitationOutcome] | None) -> None:
+        if reply is None:
+            self._handle(make(self._around.clock()))
+        elif reply.begin():
+            reply.give(self._handle(make(self._around.clock())))
 
     def _tick(self) -> None:
         if problem := self._around.connection():

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parameters of the node excitation."""
+"""Parameters of the node excitation, and the settings that they make."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 PARAMETERS = (
@@ -55,3 +59,20 @@ PARAMETERS = (
         settable=Settable.UNCONFIGURED,
     ),
 )
+
+SETTINGS = {
+    "tracking_tolerance": "tracking",
+    "stale_seconds": "stale",
+    "limit_overshoot": "overshoot",
+    "approach_speed": "approach_speed",
+    "settle_seconds": "settle",
+    "stop_deceleration": "deceleration",
+    "stop_lead": "lead",
+    "start_delay": "delay",
+}
+"""Parameters that are settings of the machine."""
+
+
+def motion_settings(value: Callable[[str], Any]) -> MotionSettings:
+    """Return the machine's settings; value(name) is a parameter's value."""
+    return MotionSettings(**{field: float(value(name)) for name, field in SETTINGS.items()})

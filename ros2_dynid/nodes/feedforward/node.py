@@ -22,7 +22,6 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
     ActivateFeedforward,
     DeactivateFeedforward,
@@ -47,7 +46,7 @@ from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.common.temperatures import Temperatures
 from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
-from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS
+from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS, feedforward_settings, feeling
 from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 
@@ -180,41 +179,10 @@ class FeedforwardNode(ManagedNode):
         self.raise_priority()
 
     def _settings(self, changes: Mapping[str, Value]) -> FeedforwardSettings:
-        """Return the parameters as they are, or as they would be with `changes`."""
-
-        def value(name: str) -> Any:
-            return changes.get(name, self.value(name))
-
-        return FeedforwardSettings(
-            options=FeedforwardOptions(
-                gravity_only=value("gravity_only"),
-                friction=value("friction"),
-                smoothing=value("smoothing"),
-                measured_gravity=value("measured_gravity"),
-                split=value("split"),
-                ramp=value("ramp_seconds"),
-            ),
-            timeout=value("timeout"),
-            stale=value("stale_seconds"),
-            hold=value("hold_gravity_on_activate"),
-            period=1 / value("rate"),
-            efforts=tuple(value("effort_limits")),
-            rates=tuple(value("effort_rates")),
-            command_names=tuple(name for name in value("joint_order") if name),
-            point_rate=value("point_rate"),
-            temperature_stale=value("temperature_stale_seconds"),
-            near=value("start_tolerance"),
-            lead=value("stop_lead"),
-            robot_adds=tuple(value("robot_adds")) if any(value("robot_adds")) else (),
-            check_rest=value("check_rest_efforts"),
-        )
+        return feedforward_settings(lambda name: changes.get(name, self.value(name)))
 
     def _feeling(self, changes: Mapping[str, Value]) -> Feeling:
-        """Return the observer's parameters as they are, or as they would be with `changes`."""
-        bandwidth, thresholds, link = (
-            changes.get(name, self.value(name)) for name in ("observer_bandwidth", "contact_thresholds", "wrench_link")
-        )
-        return Feeling(bandwidth, tuple(thresholds), link)
+        return feeling(lambda name: changes.get(name, self.value(name)))
 
     def _end_owner(self) -> None:
         if self.owner is not None:

@@ -16,7 +16,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -38,7 +37,8 @@ from ros2_dynid.control.feedforward_events import (
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.transitions import Event
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import DynidError
+from ros2_dynid.nodes.common.answers import Reply
 from ros2_dynid.nodes.common.fast import ending, unpacked
 from ros2_dynid.nodes.common.messages import ahead, reference_of
 from ros2_dynid.nodes.common.predicted import Predicted
@@ -88,14 +88,19 @@ class FeedforwardOwner:
 
     # --- for other threads
 
-    def ask(self, make: MakeEvent) -> FeedforwardOutcome:
-        """Give the machine the event make(now) and return what became of it; a refusal raises."""
-        answers: SimpleQueue[FeedforwardOutcome] = SimpleQueue()
-        self._do(lambda: answers.put(self._handled(make(time.monotonic()))))
-        try:
-            outcome = answers.get(timeout=ASK_SECONDS)
-        except Empty:
-            raise InputError(f"the feedforward has not answered for {ASK_SECONDS:g} s", "restart the node") from None
+    def ask(self, make: MakeEvent, timeout: float = ASK_SECONDS) -> FeedforwardOutcome:
+        """Give the machine the event make(now) and return what became of it; a refusal raises.
+
+        What is not begun in time is withdrawn.
+        """
+        reply: Reply[FeedforwardOutcome] = Reply()
+
+        def act() -> None:
+            if reply.begin():
+                reply.give(self._handled(make(time.monotonic())))
+
+        self._do(act)
+        outcome = reply.wait(timeout)
         if outcome.refused:
             raise DynidError(outcome.refused)
         return outcome

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parameters of the node feedforward."""
+"""Parameters of the node feedforward, and the settings that they make."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ros2_dynid.control.feedforward import FeedforwardOptions
+from ros2_dynid.control.feedforward_events import FeedforwardSettings
 from ros2_dynid.model.efforts import CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
+from ros2_dynid.nodes.feedforward.external_effort import Feeling
 
 TRAJECTORY, EFFORT = "trajectory", "effort"
 
@@ -80,3 +86,35 @@ PARAMETERS = (
     Described("wrench_link", "", "link of ~/external_wrench; empty: the robot's last link"),
     Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
 )
+
+
+def feedforward_settings(value: Callable[[str], Any]) -> FeedforwardSettings:
+    """Return the machine's settings; value(name) is a parameter's value."""
+    return FeedforwardSettings(
+        options=FeedforwardOptions(
+            gravity_only=value("gravity_only"),
+            friction=value("friction"),
+            smoothing=value("smoothing"),
+            measured_gravity=value("measured_gravity"),
+            split=value("split"),
+            ramp=value("ramp_seconds"),
+        ),
+        timeout=value("timeout"),
+        stale=value("stale_seconds"),
+        hold=value("hold_gravity_on_activate"),
+        period=1 / value("rate"),
+        efforts=tuple(value("effort_limits")),
+        rates=tuple(value("effort_rates")),
+        command_names=tuple(name for name in value("joint_order") if name),
+        point_rate=value("point_rate"),
+        temperature_stale=value("temperature_stale_seconds"),
+        near=value("start_tolerance"),
+        lead=value("stop_lead"),
+        robot_adds=tuple(value("robot_adds")) if any(value("robot_adds")) else (),
+        check_rest=value("check_rest_efforts"),
+    )
+
+
+def feeling(value: Callable[[str], Any]) -> Feeling:
+    """Return the observer's settings; value(name) is a parameter's value."""
+    return Feeling(value("observer_bandwidth"), tuple(value("contact_thresholds")), value("wrench_link"))

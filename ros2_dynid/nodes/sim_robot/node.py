@@ -14,7 +14,6 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, Queue
 
 import numpy as np
 from rosgraph_msgs.msg import Clock
@@ -27,7 +26,7 @@ from ros2_dynid.control.pace import Pace
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.efforts import added_by_joint, declare_added_effort
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.nodes.common.answers import answering
+from ros2_dynid.nodes.common.answers import Reply, answering
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
@@ -46,32 +45,26 @@ class Inbox:
 
     def __init__(self) -> None:
         """Nothing asked yet."""
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[], None], Reply[None]]] = deque()
 
     def do(self, act: Callable[[], None], timeout: float = 5.0) -> None:
         """Wait until the other thread has done `act`, and raise what that raises."""
-        done: Queue[Exception | None] = Queue()
-
-        def answered() -> None:
-            try:
-                act()
-            except Exception as error:
-                done.put(error)
-            else:
-                done.put(None)
-
-        self._waiting.append(answered)
-        try:
-            failure = done.get(timeout=timeout)
-        except Empty:
-            raise InputError(f"it was not done within {timeout:g} s", "ask again") from None
-        if failure is not None:
-            raise failure
+        reply: Reply[None] = Reply()
+        self._waiting.append((act, reply))
+        reply.wait(timeout)
 
     def empty(self) -> None:
         """Do what was asked for; called by the thread that is asked."""
         while self._waiting:
-            self._waiting.popleft()()
+            act, reply = self._waiting.popleft()
+            if not reply.begin():
+                continue
+            try:
+                act()
+            except Exception as error:
+                reply.fail(error)
+            else:
+                reply.give(None)
 
 
 class SimRobot(ManagedNode):

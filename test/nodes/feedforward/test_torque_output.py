@@ -13,7 +13,9 @@ from builtin_interfaces.msg import Time
 
 from publishing_node import OneNode
 from ros2_dynid.control.feedforward import TorqueCoefficients
+from ros2_dynid.control.reference import reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
+from ros2_dynid.nodes.common.messages import trajectory_message
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 
 
@@ -53,3 +55,10 @@ def test_coefficients_have_their_own_fields():
     np.testing.assert_array_equal(found, vectors)
     assert list(sent.inertia) == [1.0, 2.0, 3.0, 4.0], "row by row"
     assert list(sent.joint_names) == ["a", "b"] and sent.header.stamp == Time(sec=1, nanosec=2)
+
+
+def test_a_trajectory_passed_on_keeps_its_stamp():
+    node = OneNode()
+    points = reference(("a", "b", "c"), np.ones(1), np.ones((1, 3)), tau=np.array([[1.0, 2.0, 3.0]]))
+    TorqueOutput(node, lambda: 0).pass_on(points, Time(sec=8, nanosec=9))
+    assert node.made["joint_trajectory"].sent == [trajectory_message(points, Time(sec=8, nanosec=9))]
