@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.control.joint_trust import JointStateArrived, JointTrust
+from ros2_dynid.control.motion_limits import known_limits
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
@@ -29,6 +32,8 @@ from ros2_dynid.recording.live import LiveStates, LiveStatistics
 WORK_SECONDS = 0.2
 SMOOTHING = 0.02
 """Speed [rad/s or m/s] over which Coulomb friction changes sign in a plot."""
+STALE_SECONDS = 0.1
+"""Between joint states further apart than this [s] a step of the positions tells nothing."""
 MEASURING = 500
 """Joint states that the rate is measured from before the estimator starts."""
 
@@ -65,6 +70,7 @@ class Online:
         self._robot, self._model, self._drift_ratio, self._message_of = robot, model, drift_ratio, message_of
         self._estimator: OnlineEstimator | None = None
         self._states = LiveStates(())
+        self._trust = JointTrust(STALE_SECONDS)
         self._statistics = LiveStatistics()
         self.drift: Drift | None = None
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
@@ -106,6 +112,7 @@ class Online:
             if self._statistics.count >= MEASURING:
                 settings = self._settings
                 self._states = LiveStates(robot.active_names)
+                self._trust = JointTrust(STALE_SECONDS, known_limits(robot).velocity)
                 self._estimator = OnlineEstimator(
                     robot,
                     1 / self._statistics.period,
@@ -113,8 +120,11 @@ class Online:
                     cutoff=settings.cutoff,
                     memory=settings.memory,
                 )
-        elif self._states.take(message):
-            self._estimator.take(self._states.q, self._states.tau, self._seconds(self._states.stamp))
+        elif (state := self._states.take(message)) is not None:
+            now = time.monotonic()
+            self._trust.take_anywhere(JointStateArrived(now, state, now))
+            if not self._trust.doubt:  # an encoder that jumps is no motion
+                self._estimator.take(state.q, state.tau, self._seconds(state.stamp))
             plotting = self._plotted is not None
             self._predicted.take(
                 message, self._states, self._torque if plotting else None, self._band if plotting else None
