@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions
+from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
     SENDING,
     ActivateFeedforward,
@@ -215,7 +215,7 @@ class Fuzz:
         event, before = self.event(), machine.state
         self.seen.add((before, type(event)))
         sending = before in SENDING
-        limits, carried = machine.limits, machine.carried
+        limits, dynamics = machine.limits, machine.law.model.dynamics
         outcome = machine.handle(event)
         self.steps += 1
         if isinstance(event, JointStateArrived) and not outcome.refused and np.isfinite(event.state.q).all():
@@ -239,7 +239,7 @@ class Fuzz:
             assert machine.law.declaration.command is not None, "nothing is sent while it is not declared"
         ended = sending and machine.state not in SENDING
         if ended:
-            self._check_ending(event, limits, carried)
+            self._check_ending(event, limits, dynamics)
         if before in (
             FeedforwardState.STOPPED,
             FeedforwardState.NO_MODEL,
@@ -285,19 +285,18 @@ class Fuzz:
             assert np.all(np.abs(tau - shrunk) <= step + 1e-9), (self.machine.state, tau - self.last, step)
         self.last, self.last_time = tau, self.now
 
-    def _check_ending(self, event, limits, carried) -> None:
+    def _check_ending(self, event, limits, model) -> None:
         """Check that what is left behind is gravity, of the model and load in use, where the robot was last known.
 
-        A robot that adds gravity itself is left with nothing.
+        A robot that adds gravity itself is left with what the motors' limits take away from it, mostly nothing.
         """
         if isinstance(event, StreamedPoint | NewReference):  # its very first torque was not finite: nothing was sent
             return
         self.endings += 1
-        model = FeedforwardModel(carried.robot, carried.chi)
         places = [q for q in (*self.positions, *self.places) if len(q) == len(limits.effort)]
         found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
         if self.adds == ("gravity+friction:0.5",):
-            found = [np.zeros(len(limits.effort))]
+            found = [tau - model.gravity(q) for tau, q in zip(found, places, strict=True)]
         assert any(np.allclose(tau, self.last, atol=1e-6) for tau in found), (found, self.last, event)
         self.last = None
 
