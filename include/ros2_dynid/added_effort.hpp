@@ -99,6 +99,7 @@ public:
   }
 
   bool nothing() const noexcept { return nothing_; }
+  double friction_share(std::size_t joint) const noexcept { return adds_[joint].friction; }
 
   /// At rest at q: gravity and offset, without the payload's where the robot does not know it.
   void at_rest(Dynamics & dynamics, const double * q, double * out) noexcept

@@ -19,9 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "ros2_dynid/added_effort.hpp"
-#include "ros2_dynid/dynamics.hpp"
-#include "ros2_dynid/effort_output.hpp"
+#include "ros2_dynid/effort_law.hpp"
 
 namespace ros2_dynid
 {
@@ -47,30 +45,18 @@ enum class HandGuidingMode
   blind
 };
 
-class HandGuidingLaw
+class HandGuidingLaw : public EffortLaw
 {
 public:
   HandGuidingLaw(const Model & model, HandGuidingOptions options, EffortBounds bounds)
-  : dynamics_(model),
-    adds_(model),
-    output_(std::move(bounds)),
+  : EffortLaw(model, std::move(bounds), options.smoothing, options.timeout),
     options_(std::move(options)),
-    n_(dynamics_.joints()),
-    q_(n_),
-    zero_(n_, 0.0),
-    carried_(n_),
-    friction_(n_),
     offset_(n_),
     over_(n_),
-    tau_(n_),
-    added_(n_, 0.0),
-    hold_(n_),
-    hold_added_(n_, 0.0),
     M_(n_ * n_)
   {
     const auto & o = options_;
-    for (const auto * list :
-         {&o.speed, &o.lower, &o.upper, &o.margin, &o.damping, &output_.limits()})
+    for (const auto * list : {&o.speed, &o.lower, &o.upper, &o.margin, &o.damping})
     {
       if (list->size() != n_)
         throw std::invalid_argument("give one value of each guard for each joint of the model");
@@ -88,17 +74,14 @@ public:
       throw std::invalid_argument(
         "the fraction of friction is not within 0 and 0.95: with all of it the arm would drift");
     }
-    for (const double x : {o.smoothing, o.wall, o.time, o.settle, o.timeout})
+    for (const double x : {o.smoothing, o.wall, o.time, o.settle})
     {
       if (!(x > 0.0) || !std::isfinite(x))
         throw std::invalid_argument("an option of hand guiding is not positive");
     }
-    dynamics_.set_smoothing(o.smoothing);
   }
 
-  std::size_t joints() const noexcept { return n_; }
   HandGuidingMode mode() const noexcept { return mode_; }
-  const double * command() const noexcept { return output_.command(); }
 
   /// The first joint (from 0) that is outside its range or not finite, or joints() if all are
   /// inside.
@@ -113,35 +96,12 @@ public:
   /// or it is not finite.
   bool start(const double * q) noexcept
   {
-    if (!all_finite(q, n_) || outside(q) != n_) return false;
-    for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    if (!hold_still()) return false;
-    end();
+    if (outside(q) != n_ || !begin(q)) return false;
     mode_ = HandGuidingMode::guide;
-    lost_ = rest_ = 0.0;
+    rest_ = 0.0;
     return true;
   }
 
-  /// Leave the torque that holds the robot, as it was when it was last seen.
-  void end() noexcept
-  {
-    tau_ = hold_;
-    output_.left_to_command(tau_.data(), hold_added_.data());
-    output_.start(tau_.data());
-  }
-
-  bool set_parameters(const Model & model) noexcept
-  {
-    if (!dynamics_.set_parameters(model)) return false;
-    output_.change();
-    return true;
-  }
-  bool set_payload(const Load & load) noexcept
-  {
-    if (!dynamics_.set_payload(load)) return false;
-    output_.change();
-    return true;
-  }
   /// Compensate this fraction of the friction. False, and nothing changes, outside 0 to 0.95.
   bool set_friction(double fraction) noexcept
   {
@@ -155,45 +115,21 @@ public:
   /// than the timeout: the command is then what holds the robot where it was last seen.
   bool update(const double * q, const double * dq, double dt) noexcept
   {
-    const double time = dt > 0.0 && std::isfinite(dt) ? dt : 0.0;
-    const bool seen = all_finite(q, n_) && all_finite(dq, n_);
+    const bool seen = see(q, dq);
+    bool model = hold();
+    HandGuidingMode next = HandGuidingMode::blind;
     if (seen)
-      for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    bool model = hold_still();
-    if (!model)
-    {  // the last that was known
-      tau_ = hold_;
-      added_ = hold_added_;
-    }
-    if (!seen)
     {
-      put(HandGuidingMode::blind, dt);
-    }
-    else
-    {
-      const HandGuidingMode next = watch(dq, time);
+      next = watch(dq, passed(dt));
       model = add_motion(next, q, dq, model) && model;
-      put(next, dt);
     }
-    lost_ = seen && model ? 0.0 : lost_ + time;
-    return lost_ <= options_.timeout;
+    const bool fade = next != mode_ && next != HandGuidingMode::brake;  // the brake acts at once
+    mode_ = next;
+    send(fade, dt);
+    return in_time(seen && model, dt);
   }
 
 private:
-  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they
-  /// are not finite.
-  bool hold_still() noexcept
-  {
-    dynamics_.gravity(q_.data(), carried_.data());
-    dynamics_.friction(zero_.data(), carried_.data(), offset_.data());
-    for (std::size_t a = 0; a < n_; ++a) tau_[a] = carried_[a] + offset_[a];
-    if (!adds_.nothing()) adds_.at_rest(dynamics_, q_.data(), added_.data());
-    if (!all_finite(tau_.data(), n_) || !all_finite(added_.data(), n_)) return false;
-    hold_ = tau_;
-    hold_added_ = added_;
-    return true;
-  }
-
   /// Braking begins beyond twice a joint's speed limit and ends when all have been at rest for a
   /// while.
   HandGuidingMode watch(const double * dq, double time) noexcept
@@ -224,8 +160,9 @@ private:
                                       : 0.0;
       tau_[a] -= o.damping[a] * dq[a];
     }
-    if (!model) return all_finite(tau_.data(), n_);
-    dynamics_.friction(dq, carried_.data(), friction_.data());
+    if (!model) return finite();
+    offset_ = friction_;  // as hold() left it
+    dynamics_.friction(dq, rigid_.data(), friction_.data());
     if (!adds_.nothing()) adds_.in_motion(dynamics_, q, friction_.data(), added_.data());
     dynamics_.inertia(q, M_.data());
     double power = 0.0;
@@ -249,7 +186,7 @@ private:
     }
     if (power > 0.0)
       for (std::size_t a = 0; a < n_; ++a) tau_[a] -= friction_[a];  // a wrong M must not drive
-    if (all_finite(tau_.data(), n_) && all_finite(added_.data(), n_)) return true;
+    if (finite()) return true;
     added_ = hold_added_;
     for (std::size_t a = 0; a < n_; ++a) tau_[a] = hold_[a] - o.damping[a] * dq[a];
     return false;
@@ -261,24 +198,10 @@ private:
     return std::clamp(1.0 + beyond / margin, 0.0, 2.0);
   }
 
-  void put(HandGuidingMode mode, double dt) noexcept
-  {
-    if (mode != mode_ && mode != HandGuidingMode::brake)
-      output_.change();  // the brake is not faded in
-    mode_ = mode;
-    if (!adds_.nothing()) output_.left_to_command(tau_.data(), added_.data());
-    output_.put(tau_.data(), dt);
-  }
-
-  Dynamics dynamics_;
-  AddedTorque adds_;
-  EffortOutput output_;
   HandGuidingOptions options_;
-  std::size_t n_;
-  std::vector<double> q_, zero_, carried_, friction_, offset_, over_, tau_, added_, hold_,
-    hold_added_, M_;
+  std::vector<double> offset_, over_, M_;
   HandGuidingMode mode_ = HandGuidingMode::guide;
-  double lost_ = 0.0, rest_ = 0.0;
+  double rest_ = 0.0;
 };
 
 }  // namespace ros2_dynid

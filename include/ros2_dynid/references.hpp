@@ -103,6 +103,8 @@ public:
       refused.count(fault);
       return false;
     };
+    if (now < now_) last_ = 0.0;  // the clock was set back: the order begins anew
+    now_ = now;
     const std::size_t n = names_.size();
     if (message.points.size() != 1) return refuse(ReferenceFault::points);
     if (message.joint_names.size() != n) return refuse(ReferenceFault::joints);
@@ -137,12 +139,9 @@ public:
     return true;
   }
 
-  /// Forget the stamp of the last message, as when the clock was set.
-  void restart() noexcept { last_ = 0.0; }
-
 private:
   std::vector<std::string> names_;
-  double longest_age_, last_ = 0.0;
+  double longest_age_, last_ = 0.0, now_ = 0.0;
   std::vector<double> values_;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live_model.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
-#include "description.hpp"
-#include "ros2_dynid/holdable.hpp"
+#include "ros2_dynid/controller_parameters.hpp"
 #include "ros2_dynid/model_message.hpp"
+#include "ros2_dynid/model_refusal.hpp"
+#include "urdf_description.hpp"
 
 namespace ros2_dynid
 {
@@ -20,57 +20,11 @@ Model checked_model(
   if (path.empty())
     throw std::runtime_error("set `model` to the file that dynid export MODEL --to runtime wrote");
   Model model = load_model(path);
-  places(model, joints);
-  const std::string why =
-    description.empty() ? "" : difference_from_description(model, description);
+  places_of(model, joints);
+  if (description.empty()) return model;
+  const std::string why = difference_from_description(model, description_of(description));
   if (!why.empty()) throw std::runtime_error(path + ": " + why);
   return model;
-}
-
-std::vector<std::size_t> places(const Model & model, const std::vector<std::string> & joints)
-{
-  const auto names = model.active_names();
-  std::vector<std::size_t> list;
-  for (std::size_t a = 0; a < names.size(); ++a)
-  {
-    const auto found = std::find(joints.begin(), joints.end(), names[a]);
-    if (joints.empty())
-      list.push_back(a);
-    else if (found == joints.end())
-      throw std::runtime_error("`joints` lacks " + names[a] + ", which the model moves");
-    else
-      list.push_back(static_cast<std::size_t>(found - joints.begin()));
-  }
-  if (!joints.empty() && joints.size() != names.size())
-    throw std::runtime_error("`joints` names joints that the model has not");
-  return list;
-}
-
-std::vector<double> per_joint(
-  const std::vector<double> & given, const std::vector<std::size_t> & places,
-  const std::string & name)
-{
-  std::vector<double> list;
-  for (const std::size_t place : places)
-  {
-    if (given.size() != 1 && given.size() != places.size())
-    {
-      throw std::runtime_error(
-        "`" + name + "` needs " + std::to_string(places.size()) + " values, or one for all joints");
-    }
-    list.push_back(given[given.size() == 1 ? 0 : place]);
-  }
-  return list;
-}
-
-std::vector<double> or_limits(
-  const std::vector<double> & given, const Model & model, double Limits::* limit)
-{
-  std::vector<double> list = given;
-  const auto active = model.active();
-  for (std::size_t a = 0; a < active.size(); ++a)
-    if (!(list[a] > 0.0)) list[a] = model.joints[active[a] - 1].limits.*limit;
-  return list;
 }
 
 LiveModel::LiveModel(
@@ -80,15 +34,42 @@ LiveModel::LiveModel(
   current_.model = std::move(model);
   const std::string why = refusal(current_.model, current_.load);
   if (!why.empty()) throw std::runtime_error("the model is refused: " + why);
-  buffer_.initRT(current_);
+  box_.set(current_);
 }
 
 void LiveModel::listen(const std::string & topic)
 {
-  const std::weak_ptr<LiveModel> weak = weak_from_this();
+  offer_payload();
+  follow_parameter();
+  if (topic.empty()) return;
+  subscription_ = node_->create_subscription<msg::BaseParameters>(
+    topic, rclcpp::QoS(1).reliable().transient_local(),
+    [weak = weak_from_this()](const msg::BaseParameters & message)
+    {
+      const auto self = weak.lock();
+      if (!self) return;
+      const std::lock_guard<std::mutex> guard(self->mutex_);
+      const auto logger = self->node_->get_logger();
+      try
+      {
+        const Model estimate = with_parameters(self->current_.model, model_of(message));
+        const std::string why = self->refusal(estimate, self->current_.load);
+        if (!why.empty()) throw std::runtime_error(why);
+        self->give(estimate, self->current_.load);
+        RCLCPP_INFO(logger, "new parameters of %s", message.robot.c_str());
+      }
+      catch (const std::runtime_error & error)
+      {
+        RCLCPP_ERROR(logger, "new parameters are refused, the old ones stay: %s", error.what());
+      }
+    });
+}
+
+void LiveModel::offer_payload()
+{
   service_ = node_->create_service<srv::SetPayload>(
     "~/set_payload",
-    [weak](
+    [weak = weak_from_this()](
       srv::SetPayload::Request::SharedPtr request, srv::SetPayload::Response::SharedPtr response)
     {
       response->success = false;
@@ -111,35 +92,28 @@ void LiveModel::listen(const std::string & topic)
         response->message = error.what();
       }
     });
-  if (topic.empty()) return;
-  subscription_ = node_->create_subscription<msg::BaseParameters>(
-    topic, rclcpp::QoS(1).reliable().transient_local(),
-    [weak](const msg::BaseParameters & message)
-    {
-      const auto self = weak.lock();
-      if (!self) return;
-      const std::lock_guard<std::mutex> guard(self->mutex_);
-      try
-      {
-        const Model estimate = with_parameters(self->current_.model, model_of(message));
-        const std::string why = self->refusal(estimate, self->current_.load);
-        if (!why.empty()) throw std::runtime_error(why);
-        self->give(estimate, self->current_.load);
-        RCLCPP_INFO(self->node_->get_logger(), "new parameters of %s", message.robot.c_str());
-      }
-      catch (const std::runtime_error & error)
-      {
-        RCLCPP_ERROR(
-          self->node_->get_logger(), "new parameters are refused, the old ones stay: %s",
-          error.what());
-      }
-    });
 }
 
-Model LiveModel::model() const
+void LiveModel::follow_parameter()
 {
-  const std::lock_guard<std::mutex> guard(mutex_);
-  return current_.model;
+  on_set_ = node_->add_on_set_parameters_callback(
+    [weak = weak_from_this()](const std::vector<rclcpp::Parameter> & changed)
+    {
+      rcl_interfaces::msg::SetParametersResult result;
+      const auto self = weak.lock();
+      for (const auto & parameter : changed)
+        if (self && parameter.get_name() == "model")
+          result.reason = self->take_file(parameter.as_string(), true);
+      result.successful = result.reason.empty();
+      return result;
+    });
+  post_set_ = node_->add_post_set_parameters_callback(
+    [weak = weak_from_this()](const std::vector<rclcpp::Parameter> & changed)
+    {
+      const auto self = weak.lock();
+      for (const auto & parameter : changed)
+        if (self && parameter.get_name() == "model") self->take_file(parameter.as_string(), false);
+    });
 }
 
 std::string LiveModel::take_file(const std::string & path, bool trial)
@@ -158,15 +132,7 @@ std::string LiveModel::take_file(const std::string & path, bool trial)
   }
 }
 
-const ModelNews * LiveModel::news() noexcept
-{
-  const ModelNews * latest = buffer_.readFromRT();
-  if (latest->number == taken_) return nullptr;
-  taken_ = latest->number;
-  return latest;
-}
-
-void LiveModel::seen(const double * q) noexcept
+void LiveModel::see(const double * q) noexcept
 {
   for (std::size_t a = 0; a < q_.size(); ++a)
     if (!std::isfinite(q[a])) return;
@@ -176,13 +142,10 @@ void LiveModel::seen(const double * q) noexcept
 
 std::string LiveModel::refusal(const Model & model, const Load & load) const
 {
-  Dynamics trial(current_.model);
-  if (!trial.set_parameters(model) || !trial.set_payload(load)) return "it does not fit the robot";
-  if (effort_.empty()) return "";
   std::vector<double> q(q_.size());
+  const bool known = known_.load(std::memory_order_acquire);
   for (std::size_t a = 0; a < q.size(); ++a) q[a] = q_[a].load(std::memory_order_relaxed);
-  return cannot_hold(
-    model, load, effort_, known_.load(std::memory_order_acquire) ? q.data() : nullptr);
+  return refusal_of(current_.model, model, load, effort_, known ? q.data() : nullptr);
 }
 
 void LiveModel::give(Model model, const Load & load)
@@ -190,7 +153,7 @@ void LiveModel::give(Model model, const Load & load)
   current_.model = std::move(model);
   current_.load = load;
   ++current_.number;
-  buffer_.writeFromNonRT(current_);
+  box_.set(current_);
 }
 
 }  // namespace ros2_dynid

@@ -7,6 +7,7 @@
 // name and values.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -81,7 +82,7 @@ namespace
 constexpr double period = 1e-3;
 const char * const FEEDFORWARD = "feedforward_controller";
 const char * const TRAJECTORY = "joint_trajectory_controller";
-const char * const GRAVITY = "gravity_compensation_controller";
+const char * const GUIDING = "hand_guiding_controller";
 const char * const BROADCASTER = "external_effort_broadcaster";
 
 void say(const std::string & name, const std::vector<double> & values)
@@ -174,7 +175,9 @@ public:
     auto done =
       std::async(std::launch::async, [&] { return manager_->load_controller(name) != nullptr; });
     wait(done);
-    return done.get();
+    if (!done.get()) return false;
+    clocks_.push_back(controller(name)->get_node()->get_clock());
+    return true;
   }
   bool configure(const std::string & name)
   {
@@ -264,10 +267,16 @@ public:
   }
 
 private:
+  /// The manager and its controllers have one simulated clock.
   void set_time()
   {
-    rcl_clock_t * clock = manager_->get_clock()->get_clock_handle();
-    const std::lock_guard<std::mutex> guard(manager_->get_clock()->get_clock_mutex());
+    set_time(*manager_->get_clock());
+    for (const auto & clock : clocks_) set_time(*clock);
+  }
+  void set_time(rclcpp::Clock & its_clock)
+  {
+    rcl_clock_t * clock = its_clock.get_clock_handle();
+    const std::lock_guard<std::mutex> guard(its_clock.get_clock_mutex());
     if (
       rcl_enable_ros_time_override(clock) != RCL_RET_OK ||
       rcl_set_ros_time_override(clock, now_) != RCL_RET_OK)
@@ -278,6 +287,7 @@ private:
 
   std::string folder_;
   std::int64_t now_ = 1000000000;
+  std::vector<rclcpp::Clock::SharedPtr> clocks_;  ///< of the controllers
   std::shared_ptr<rclcpp::executors::MultiThreadedExecutor> executor_;
   std::shared_ptr<controller_manager::ControllerManager> manager_;
   rclcpp::Node::SharedPtr node_;
@@ -346,7 +356,7 @@ int track(World & world)
 /// Times and allocations of update(), each controller by itself while the arm moves.
 int speed(World & world)
 {
-  if (!world.make({FEEDFORWARD, TRAJECTORY, BROADCASTER, GRAVITY})) return 3;
+  if (!world.make({FEEDFORWARD, TRAJECTORY, BROADCASTER, GUIDING})) return 3;
   if (!world.activate({FEEDFORWARD, TRAJECTORY, BROADCASTER})) return 4;
   const auto rows = world.trajectory();
   world.run(0.1);
@@ -386,8 +396,8 @@ int speed(World & world)
   measure({TRAJECTORY}, FEEDFORWARD, 10000);
   say("following", {static_cast<double>(world.active(TRAJECTORY))});
   measure({}, BROADCASTER, 10000);
-  if (!world.activate({GRAVITY}, {TRAJECTORY, FEEDFORWARD})) return 5;
-  measure({}, GRAVITY, 10000);
+  if (!world.activate({GUIDING}, {TRAJECTORY, FEEDFORWARD})) return 5;
+  measure({}, GUIDING, 10000);
   watched = true;  // the counter works
   allocations = 0;
   std::free(std::malloc(10));
@@ -507,8 +517,8 @@ int live(World & world)
 /// Hand guiding: let go, pushed, and left.
 int guide(World & world)
 {
-  if (!world.make({GRAVITY})) return 3;
-  if (!world.activate({GRAVITY})) return 4;
+  if (!world.make({GUIDING})) return 3;
+  if (!world.activate({GUIDING})) return 4;
   const auto from = plant().position();
   world.run(1.0);
   auto moved = plant().position();
@@ -520,9 +530,9 @@ int guide(World & world)
   auto pushed = plant().position();
   for (std::size_t j = 0; j < moved.size(); ++j) pushed[j] -= from[j];
   say("pushed", pushed);
-  std::printf("friction: %s\n", world.set(GRAVITY, rclcpp::Parameter("friction", 0.99)).c_str());
+  std::printf("friction: %s\n", world.set(GUIDING, rclcpp::Parameter("friction", 0.99)).c_str());
   world.run(0.5);
-  world.activate({}, {GRAVITY});
+  world.activate({}, {GUIDING});
   say("left", plant().command);
   say("position", plant().q);
   return 0;
@@ -588,10 +598,159 @@ int push(World & world)
   return 0;
 }
 
+/// The arm moves along its trajectory, and is in the midst of it.
+int begin_motion(World & world)
+{
+  if (!world.make({FEEDFORWARD, TRAJECTORY})) return 3;
+  if (!world.activate({FEEDFORWARD, TRAJECTORY})) return 4;
+  plant().has_brakes = false;
+  world.run(0.2);
+  world.send(world.trajectory(), world.now() + 0.2);
+  world.until([&, first = world.now()] { return world.now() > first + 1.4; });
+  return 0;
+}
+
+/// Says where the arm goes for a second, and the largest step of its commands, of their limits.
+void watch_rest(World & world)
+{
+  const rclcpp::Parameter limits =
+    world.controller(FEEDFORWARD)->get_node()->get_parameter("effort_limits");
+  double step = 0.0;
+  auto last = plant().command, before = plant().position();
+  world.run(
+    1.0,
+    [&]
+    {
+      for (std::size_t j = 0; j < last.size(); ++j)
+      {
+        const double change = std::fabs(plant().command[j] - last[j]);
+        step = std::max(step, change / limits.as_double_array()[j]);
+      }
+      last = plant().command;
+      say("path", plant().position());
+    });
+  say("step", {step});
+}
+
+/// Deactivated in mid-motion, nobody takes over and there are no brakes: the last command stays.
+int leave(World & world)
+{
+  if (const int problem = begin_motion(world)) return problem;
+  if (!world.activate({}, {TRAJECTORY, FEEDFORWARD})) return 5;
+  say("command", plant().command);
+  say("seen", plant().q);
+  say("speed", plant().dq);
+  watch_rest(world);
+  return 0;
+}
+
+/// Deactivated in mid-motion, and in the same request activated again without a reference.
+int restart(World & world)
+{
+  if (const int problem = begin_motion(world)) return problem;
+  say("speed", plant().dq);
+  if (!world.activate({FEEDFORWARD}, {TRAJECTORY, FEEDFORWARD})) return 5;
+  watch_rest(world);
+  return 0;
+}
+
+/// References by topic: good ones in another order of joints, then each fault.
+int stream(World & world)
+{
+  if (!world.make({FEEDFORWARD})) return 3;
+  if (!world.activate({FEEDFORWARD})) return 4;
+  world.run(0.1);
+  auto publisher = world.node()->create_publisher<trajectory_msgs::msg::JointTrajectory>(
+    std::string("/") + FEEDFORWARD + "/reference", rclcpp::SystemDefaultsQoS());
+  if (!world.until([&] { return publisher->get_subscription_count() > 0; })) return 5;
+  auto names = world.controller(FEEDFORWARD)->get_node()->get_parameter("joints").as_string_array();
+  const auto start = plant().position();
+  std::reverse(names.begin(), names.end());
+  double moved = 0.0;
+  const auto send = [&](const std::string & fault)
+  {
+    trajectory_msgs::msg::JointTrajectory message;
+    message.header.stamp = world.stamp();
+    message.joint_names = names;
+    message.points.resize(1);
+    auto & point = message.points[0];
+    for (std::size_t j = names.size(); j-- > 0;)
+      point.positions.push_back(start[j] + moved * static_cast<double>(j + 1));
+    point.velocities.assign(names.size(), 0.0);
+    point.accelerations.assign(names.size(), 0.0);
+    if (fault == "other joints") message.joint_names[2] = "nobody";
+    if (fault == "stale")
+      message.header.stamp = rclcpp::Time(world.stamp()) - rclcpp::Duration(0, 200000000);
+    if (fault == "reordered")
+      message.header.stamp = rclcpp::Time(world.stamp()) - rclcpp::Duration(0, 30000000);
+    if (fault == "beyond") point.positions[3] += 5.0;
+    if (fault == "fast") point.velocities[3] = 100.0;
+    if (fault == "not finite") point.positions[3] = std::nan("");
+    if (fault == "sizes") point.velocities.pop_back();
+    if (fault == "points") message.points.resize(2);
+    publisher->publish(message);
+  };
+  const auto run = [&](double seconds, const std::string & fault)
+  {
+    for (int k = 0; k < std::lround(seconds / (5.0 * period)); ++k)
+    {
+      if (fault == "") moved = std::min(0.03, moved + 0.0005);
+      send(fault);
+      world.run(5.0 * period, [] { std::this_thread::sleep_for(std::chrono::microseconds(300)); });
+    }
+  };
+  run(1.5, "");
+  say("start", start);
+  say("followed", plant().position());
+  const auto held = plant().position();
+  for (const std::string fault :
+       {"other joints", "stale", "reordered", "not finite", "sizes", "points", "beyond", "fast"})
+  {
+    run(0.2, "");
+    run(0.05, fault);
+    world.until(
+      [&, first = std::chrono::steady_clock::now()]
+      { return std::chrono::steady_clock::now() - first > std::chrono::milliseconds(1300); });
+    std::printf("done: %s\n", fault.c_str());
+  }
+  auto drift = plant().position();
+  for (std::size_t j = 0; j < drift.size(); ++j) drift[j] -= held[j];
+  say("drift", drift);
+  say("active", {static_cast<double>(world.active(FEEDFORWARD))});
+  return 0;
+}
+
+/// The broadcaster sends at the rate of the simulated clock, while it is active only.
+int broadcast(World & world)
+{
+  std::atomic<int> count{0};
+  auto subscription = world.node()->create_subscription<sensor_msgs::msg::JointState>(
+    std::string("/") + BROADCASTER + "/external_effort", rclcpp::SystemDefaultsQoS(),
+    [&](const sensor_msgs::msg::JointState &) { ++count; });
+  if (!world.make({BROADCASTER})) return 3;
+  const auto watch = [&](double seconds)
+  {
+    const int before = count;
+    world.run(seconds, [] { std::this_thread::sleep_for(std::chrono::microseconds(400)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return static_cast<double>(count - before);
+  };
+  const double configured = watch(0.5);
+  if (!world.activate({BROADCASTER})) return 4;
+  watch(0.5);
+  const double active = watch(1.0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the simulation is paused
+  const double paused = watch(0.0);
+  if (!world.activate({}, {BROADCASTER})) return 5;
+  watch(0.0);
+  say("messages", {configured, active, paused, watch(0.5)});
+  return 0;
+}
+
 /// Whether each controller of the parameters' file loads, configures and activates.
 int start(World & world)
 {
-  for (const std::string name : {FEEDFORWARD, GRAVITY, BROADCASTER})
+  for (const std::string name : {FEEDFORWARD, GUIDING, BROADCASTER})
   {
     const bool loaded = world.load(name), configured = loaded && world.configure(name);
     const bool activated = configured && world.activate({name});
@@ -608,8 +767,9 @@ int main(int argc, char ** argv)
 {
   rclcpp::init(argc, argv, rclcpp::InitOptions(), rclcpp::SignalHandlerOptions::None);
   const std::map<std::string, int (*)(World &)> scenarios{
-    {"track", track}, {"speed", speed}, {"faults", faults}, {"live", live},
-    {"guide", guide}, {"push", push},   {"start", start}};
+    {"track", track},   {"speed", speed},         {"faults", faults}, {"live", live},
+    {"guide", guide},   {"push", push},           {"leave", leave},   {"restart", restart},
+    {"stream", stream}, {"broadcast", broadcast}, {"start", start}};
   int result = 2;
   try
   {

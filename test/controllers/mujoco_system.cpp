@@ -31,7 +31,7 @@ public:
     if (!start.empty())
       plant().brakes = false;
     else if (!stop.empty())
-      plant().brakes = true;
+      plant().brakes = plant().has_brakes;
     return return_type::OK;
   }
 

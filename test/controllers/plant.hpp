@@ -29,7 +29,8 @@ public:
   std::vector<double> command;           ///< efforts that the drives get
   std::vector<double> push;              ///< external torques at the joints
   bool brakes = true;
-  int blind = -1;  ///< this joint's encoder reads NaN
+  bool has_brakes = true;  ///< else the last command stays applied when nobody commands
+  int blind = -1;          ///< this joint's encoder reads NaN
 
 private:
   void measure();

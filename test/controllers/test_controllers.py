@@ -35,7 +35,7 @@ DT, STEP = 1e-3, 1e-4
 KP, KD = [400.0, 400.0, 400.0, 60.0, 60.0, 60.0], [40.0, 40.0, 40.0, 6.0, 6.0, 6.0]
 NAMES = {
     "feedforward_controller": "ros2_dynid/FeedforwardController",
-    "gravity_compensation_controller": "ros2_dynid/GravityCompensationController",
+    "hand_guiding_controller": "ros2_dynid/HandGuidingController",
     "external_effort_broadcaster": "ros2_dynid/ExternalEffortBroadcaster",
     "joint_trajectory_controller": "joint_trajectory_controller/JointTrajectoryController",
 }
@@ -156,7 +156,7 @@ def prepare(folder, chi=None, states=("position", "velocity", "effort"), **chang
         "controller_manager": {"update_rate": 1000, "use_sim_time": True}
         | {name: {"type": kind, "params_file": [str(folder / "parameters.yaml")]} for name, kind in NAMES.items()},
         "feedforward_controller": common | limits | {"kp": KP, "kd": KD},
-        "gravity_compensation_controller": common | limits,
+        "hand_guiding_controller": common | limits,
         "external_effort_broadcaster": common | {"frame": next(iter(robot.tools))},
         "joint_trajectory_controller": {
             "joints": list(robot.active_names),
@@ -231,7 +231,9 @@ def test_faults_while_running_are_survived(program, tmp_path):
     cycles, step, feedforward, before = found["blind"][0]
     assert 45 < cycles < 60 and feedforward == before == 0  # an error within 60 ms: the manager takes the chain off
     assert step <= 2 * rate * (1 + 1e-6)
-    assert np.allclose(found["command"][0], held(found["position"][0]), atol=0.5)  # gravity, not the motion's torque
+    # gravity, and a brake where the speed is known: not the motion's torque
+    brake = 0.5 * by_joint(arm()[0], arm()[2])[:, Fc]
+    assert np.all(np.abs(found["command"][0] - held(found["position"][0])) < brake + 0.5)
     assert found["again"][0] == 1 and found["blind activation"][0] == 0
 
 
@@ -265,6 +267,57 @@ def test_hand_guiding(program, tmp_path):
     assert found["pushed"][0][2] > 0.02
     assert found["friction"][0] != ""
     assert np.allclose(found["left"][0], held(found["position"][0]), atol=0.05)
+
+
+def test_deactivated_in_motion_friction_brakes_and_nothing_drives(program, tmp_path):
+    """One last command stays applied for ever: gravity, and a brake that friction holds once the arm rests."""
+    found, text = run(program, prepare(tmp_path), "leave")
+    robot, _, model = arm()
+    speed, left = found["speed"][0], found["command"][0]
+    assert np.abs(speed).max() > 0.5 and "deactivated in motion" in text
+    brake = 0.5 * by_joint(robot, model)[:, Fc]
+    expected = held(found["seen"][0]) - np.sign(speed) * brake * (np.abs(speed) > 0.02)
+    assert np.allclose(left, expected, atol=0.1 * brake.max())
+    assert found["step"][0] == 0  # nobody commands
+    path = np.array(found["path"])
+    print("moved on by", np.abs(path[-1] - path[0]))
+    level = [0, 3, 4, 5]  # of the others the gravity has changed on the way by more than friction holds
+    assert np.all(np.abs(path[-1] - path[-200])[level] < 2e-3)
+
+
+def test_restarted_without_a_reference_in_motion_the_arm_is_braked_within_the_rates(program, tmp_path):
+    found, _ = run(program, prepare(tmp_path), "restart")
+    assert np.abs(found["speed"][0]).max() > 0.5
+    assert found["step"][0] <= 20 * DT * (1 + 1e-6)
+    path = np.array(found["path"])
+    print("moved on by", np.abs(path[-1] - path[0]))
+    assert np.all(np.abs(path[-1] - path[0]) < 0.3) and np.all(np.abs(path[-1] - path[-100]) < 2e-3)
+
+
+def test_references_of_the_topic_are_put_into_order_and_faults_are_told(program, tmp_path):
+    found, text = run(program, prepare(tmp_path), "stream")
+    moved = found["followed"][0] - found["start"][0]
+    sticking = by_joint(arm()[0], arm()[1])[:, Fc] / KP + 1e-3
+    assert np.all(np.abs(moved - 0.03 * np.arange(1, 7)) < sticking)  # messages name the joints in reverse
+    assert found["active"][0] == 1 and np.abs(found["drift"][0]).max() < 0.02
+    for fault in (
+        "of other joints",
+        "too old or ahead of the clock",
+        "not newer than the one before",
+        "not finite",
+        "without one position, velocity and acceleration",
+        "without exactly one point",
+        "beyond a position limit",
+        "beyond a velocity limit",
+    ):
+        assert re.search(rf"references refused: .*[1-9][0-9]* {fault}", text), fault
+
+
+def test_the_broadcaster_sends_by_the_simulated_clock_while_it_is_active(program, tmp_path):
+    found, _ = run(program, prepare(tmp_path), "broadcast")
+    configured, active, paused, inactive = found["messages"][0]
+    assert 80 <= active <= 101  # 100 Hz for a second of simulated time
+    assert configured == paused == inactive == 0
 
 
 def test_a_push_is_found(program, tmp_path):

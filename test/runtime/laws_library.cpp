@@ -271,10 +271,11 @@ extern "C"
     Counted c;
     return law->set_reference(q, dq, ddq, lead);
   }
-  void follow_end(FeedforwardLaw * law, const double * q)
+  void follow_clear(FeedforwardLaw * law) { law->clear_reference(); }
+bool follow_end(FeedforwardLaw * law, const double * q, const double * dq)
   {
     Counted c;
-    law->end(q);
+    return law->end(q, dq);
   }
   bool follow_update(FeedforwardLaw * law, const double * q, const double * dq, double dt)
   {
@@ -351,10 +352,10 @@ extern "C"
     Counted c;
     return law->set_payload({joint, mass, {x, y, z}, {}});
   }
-  void guide_end(HandGuidingLaw * law)
+  bool guide_end(HandGuidingLaw * law, const double * q, const double * dq)
   {
     Counted c;
-    law->end();
+    return law->end(q, dq);
   }
   bool guide_parameters(HandGuidingLaw * law, const char * path)
   {
@@ -365,7 +366,7 @@ extern "C"
 
   unsigned long follow_refused(FeedforwardLaw * law, unsigned fault)
   {
-    return static_cast<unsigned long>(law->refused().of(static_cast<ReferenceFault>(fault)));
+    return static_cast<unsigned long>(law->refused()->of(static_cast<ReferenceFault>(fault)));
   }
 
   /// Declare what the robot of a file adds: texts separated by blanks, "-": none; places: one of
@@ -557,5 +558,12 @@ extern "C"
       if (tool.link == link) Dynamics(model).pose(q, tool, R, p);
     std::copy(R.begin(), R.end(), out);
     std::copy(p.begin(), p.end(), out + 9);
+  }
+  /// Jacobian of a link, 6 x n by rows.
+  void link_jacobian(const char * path, const char * link, const double * q, double * out)
+  {
+    const Model model = load_model(path);
+    for (const auto & tool : model.tools)
+      if (tool.link == link) Dynamics(model).jacobian(q, tool, out);
   }
 }

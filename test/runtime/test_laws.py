@@ -23,7 +23,7 @@ from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import added_by_joint, added_effort, declare_added_effort
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -31,7 +31,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names, standard_vector
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
-from runtime_robots import with_forces, with_terms
+from runtime_robots import coupled_loop, with_forces, with_terms
 
 HERE = Path(__file__).parent
 STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
@@ -62,10 +62,10 @@ def laws(tmp_path_factory):
     for name in ("reader_new", "refused_new"):
         getattr(library, name).restype = ctypes.c_void_p
     library.follow_refused.restype = ctypes.c_ulong
-    for name in ("start", "reference", "reference_of", "update", "gains", "parameters", "payload"):
+    for name in ("start", "reference", "reference_of", "update", "gains", "parameters", "payload", "end"):
         getattr(library, f"follow_{name}").restype = ctypes.c_bool
-    for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters", "guide_payload"):
-        getattr(library, name).restype = ctypes.c_bool
+    for name in ("start", "update", "friction", "parameters", "payload", "end"):
+        getattr(library, f"guide_{name}").restype = ctypes.c_bool
     for name in ("message_torque", "warm_torque", "same_robot", "payload_torque", "holds", "declared", "reader_take"):
         getattr(library, name).restype = ctypes.c_bool
     yield library
@@ -162,8 +162,6 @@ def test_a_reference_of_the_periods_end_is_compared_with_where_it_is_now(laws, m
     now, speed = q_r - lead * dq_r + lead**2 / 2 * ddq_r, dq_r - lead * ddq_r
     expected = reference_torque(arm()[1], q_r, dq_r, ddq_r) + 100 * (now - q) + 10 * (speed - dq)
     assert np.allclose(law.torque, expected, rtol=1e-11, atol=1e-9)
-    law.end(np.full(6, np.nan))
-    assert np.allclose(law.torque, held(q), rtol=1e-12, atol=1e-12)  # what stays behind
 
 
 def test_limits_and_rates_hold_whatever_comes(laws, model):
@@ -520,6 +518,225 @@ def test_guiding_bounds_hold_whatever_comes(laws, model):
         last = torque
 
 
+# --- the end, and one step after each event
+
+
+def law_of(laws, path, kind, **options):
+    return (follower if kind == "follow" else guide)(laws, path, **options)
+
+
+@pytest.mark.parametrize("kind", ["follow", "guide"])
+@pytest.mark.parametrize("adds", ["nothing", "gravity+friction:0.6"])
+def test_the_last_command_holds_the_arm_and_brakes_with_half_of_what_friction_holds(laws, tmp_path, kind, adds):
+    robot, chi, effort = arm()
+    path = adding(tmp_path, robot, chi, [adds])
+    declared = added_effort(adds)
+    law = law_of(laws, path, kind)
+    smoothing = SMOOTHING if kind == "follow" else 0.05
+    brake = 0.5 * (1 - declared.friction) * by_joint(robot, chi)[:, Fc]
+    hold = held(Q0) * (not declared.gravity)
+    assert law.start(Q0) and law.step(Q0, np.full(6, 0.1))
+    assert law.end(Q0, np.full(6, 0.9 * smoothing)) and np.allclose(law.torque, hold, rtol=1e-12, atol=1e-12)
+    for joint in range(6):
+        for speed in (1.1 * smoothing, -3.0):
+            dq = np.zeros(6)
+            dq[joint] = speed
+            assert not law.end(Q0, dq)
+            assert np.allclose(law.torque, hold - np.sign(dq) * brake, rtol=1e-12, atol=1e-12)
+        for wrong in (np.nan, np.inf):
+            dq = np.full(6, 1.0)
+            dq[joint] = wrong
+            assert not law.end(Q0, dq)  # an unknown speed is no rest, and is not braked
+            assert np.allclose(law.torque, hold - brake * np.isfinite(dq), rtol=1e-12, atol=1e-12)
+            q = Q0 + 0.2
+            q[joint] = wrong
+            law.end(q, np.zeros(6))  # where the arm was last seen
+            assert np.allclose(law.torque, hold, rtol=1e-12, atol=1e-12)
+    assert np.all(np.abs(law.torque) <= effort)
+    light = law_of(laws, path, kind, **({"limits": 1.0} if kind == "follow" else {}))
+    assert light.start(Q0)
+    light.end(Q0, np.ones(6))
+    assert kind == "guide" or np.all(np.abs(light.torque) <= 1.0 + np.abs(held(Q0)) * declared.gravity)
+
+
+@pytest.mark.parametrize("kind", ["follow", "guide"])
+def test_an_arm_that_is_left_in_motion_comes_to_rest_sooner_and_stays(laws, model, kind):
+    robot, chi, _ = arm()
+    law = law_of(laws, model, kind)
+    assert law.start(Q0)
+    push = np.array((25.0, 0.0, 0.0, 3.0, 3.0, 2.0))
+    paths = []
+    for braked in (True, False):
+        plant = SimulatedRobot(robot, chi, start=Q0, imperfections=Imperfections(torque_noise=0.0))
+        for _ in range(150):
+            measured = plant.step(held(plant.positions) + push)
+        assert np.abs(measured.dq).max() > 0.3
+        law.end(measured.q, measured.dq if braked else np.zeros(6))
+        path = [plant.positions]
+        for _ in range(1500):
+            plant.step(law.torque)
+            path.append(plant.positions)
+        paths.append(np.array(path))
+    moved = np.abs(np.diff(paths[0][-300:], axis=0)).max() / DT
+    assert moved < SMOOTHING  # it rests: friction holds what is left, up to its creep in the simulation
+    assert np.abs(paths[0][-1] - paths[0][0]).sum() < 0.85 * np.abs(paths[1][-1] - paths[1][0]).sum()
+
+
+def test_one_step_after_each_event(laws, model, tmp_path):
+    """Each joint has limits and rates of its own; a step fades over the ramp, within them."""
+    robot, chi, effort = arm()
+    rng = np.random.default_rng(21)
+    limits, rates = effort * rng.uniform(0.5, 0.9, 6), effort * rng.uniform(2.0, 6.0, 6)
+    other = chi * rng.uniform(0.8, 1.2, len(chi))
+    (tmp_path / "other.dynid").write_bytes(runtime_bytes(robot, other))
+    q, dq, q_r, dq_r, ddq_r = 0.2 * rng.uniform(-1, 1, (5, 6))
+    kp, kd, damping = rng.uniform(50, 100, 6), rng.uniform(5, 10, 6), rng.uniform(1, 8, 6)
+    load = (1.5, 0.0, 0.02, 0.05)
+    carried = load_parameters(robot, Load(load[0], np.array(load[1:]), np.zeros((3, 3)), 6), len(chi))
+    lost = np.where(np.arange(6) == 3, np.nan, q)
+
+    def follow_torque(parameters, p=kp, d=kd):
+        return reference_torque(parameters, q_r, dq_r, ddq_r) + p * (q_r - q) + d * (dq_r - dq)
+
+    def still_torque(parameters):
+        return gravity_torque(robot, parameters, q[None])[0] + by_joint(robot, parameters)[:, OFF]
+
+    events = {
+        "gains": (lambda law: law.gains(2 * kp, 3 * kd, damping), (q, dq), follow_torque(chi, 2 * kp, 3 * kd)),
+        "payload": (lambda law: law.payload(6, *map(ctypes.c_double, load)), (q, dq), follow_torque(chi + carried)),
+        "parameters": (
+            lambda law: law.parameters(str(tmp_path / "other.dynid").encode()),
+            (q, dq),
+            follow_torque(other),
+        ),
+        "no reference": (lambda law: law.clear() or True, (q, dq), still_torque(chi) - damping * dq),
+        "beyond": (lambda law: not law.reference(q_r + 9.0, dq_r, ddq_r), (q, dq), still_torque(chi) - damping * dq),
+        "lost": (lambda law: True, (lost, dq), still_torque(chi)),
+        "nothing": (lambda law: True, (q, dq), follow_torque(chi)),
+    }
+    for name, (change, state, goal) in events.items():
+        law = follower(laws, model, kp, kd, damping, limits, rates)
+        assert law.start(q)
+        settle(law, q, dq, steps=600, reference=(q_r, dq_r, ddq_r))
+        before = law.torque
+        assert np.allclose(before, np.clip(follow_torque(chi), -limits, limits), rtol=1e-9, atol=1e-9), name
+        if name not in ("no reference", "beyond"):
+            assert law.reference(q_r, dq_r, ddq_r)
+        assert change(law) and law.step(*state), name
+        wanted = np.clip(goal + (1 - DT / RAMP) * (before - goal), -limits, limits)
+        expected = before + np.clip(wanted - before, -rates * DT, rates * DT)
+        assert np.allclose(law.torque, expected, rtol=1e-9, atol=1e-9), name
+        assert (np.abs(law.torque - before).max() > 1e-3) == (name != "nothing"), name
+
+
+@pytest.mark.parametrize("kind", ["follow", "guide"])
+def test_a_state_that_is_not_finite_is_noticed_at_every_input(laws, model, kind):
+    for which in range(2):
+        for joint in range(6):
+            for wrong in (np.nan, np.inf, -np.inf):
+                state = np.array((Q0, np.full(6, 0.1)))
+                law = law_of(laws, model, kind)
+                assert law.start(Q0) and law.step(*state)
+                state[which, joint] = wrong
+                for _ in range(150):
+                    well = law.step(*state)
+                assert not well and law.mode() == BLIND
+                assert np.allclose(law.torque, held(Q0), rtol=1e-9, atol=1e-9)
+                assert which or not law.start(state[0])
+
+
+@pytest.mark.parametrize("kind", ["follow", "guide"])
+def test_nothing_of_the_last_activation_is_left(laws, model, tmp_path, kind):
+    """A ramp that was not finished, a reference, a brake and a lost state end with the activation."""
+    robot, chi, _ = arm()
+    (tmp_path / "other.dynid").write_bytes(runtime_bytes(robot, 0.5 * chi))
+    q, still = Q0 + 0.1, np.zeros(6)
+    law = law_of(laws, model, kind)
+    for last in ("ramp", "change", "lost", "brake", "reference"):
+        assert law.start(Q0) and law.parameters(str(model).encode()) and law.step(Q0, still)
+        settle(law, Q0, still)
+        if last in ("ramp", "change"):
+            assert law.parameters(str(tmp_path / "other.dynid").encode())
+            for _ in range(20 if last == "ramp" else 0):
+                assert law.step(Q0, still)
+            assert law.parameters(str(model).encode()) and (last == "change" or law.step(Q0, still))
+        elif last == "lost":
+            assert not [law.step(np.full(6, np.nan), still) for _ in range(60)][-1]
+        elif last == "brake":
+            law.step(Q0, np.full(6, 9.0))
+        elif kind == "follow":
+            assert law.reference(Q0, still, np.full(6, 3.0)) and law.step(Q0, still)
+            assert law.reference(Q0, still, np.full(6, 3.0))
+        assert law.start(q), last
+        assert law.mode() == 0 and np.allclose(law.torque, held(q), rtol=1e-12, atol=1e-12), last
+        assert law.step(q, still) and law.mode() == 0, last
+        assert np.allclose(law.torque, held(q), rtol=1e-9, atol=1e-9), last
+        assert law.step(np.full(6, np.nan), still), last  # the time of a loss begins anew
+
+
+# --- each guard of hand guiding alone
+
+
+SPEED = np.array((0.8, 0.9, 1.0, 1.1, 1.2, 1.3))
+LOWER, UPPER = Q0 - np.array((1.0, 1.1, 1.2, 1.3, 1.4, 1.5)), Q0 + np.array((1.5, 1.4, 1.3, 1.2, 1.1, 1.0))
+
+
+def guided_torque(q, dq, brake=False, fraction=0.6, damping=0.0, wall=0.25, time=0.05, margin=0.1):
+    """Return the torque of hand_guiding_law.hpp's equation, guard by guard."""
+    robot, chi, effort = arm()
+    gravity, off = gravity_torque(robot, chi, q[None])[0], by_joint(robot, chi)[:, OFF]
+    help_ = fraction * (smooth_friction(robot, chi).torque(dq, 0.05, gravity) - off)
+    help_ *= np.clip(2 - 2 * np.abs(dq) / SPEED, 0, 1) * (not brake)
+    above, below = (np.clip(1 + x / margin, 0, 2) for x in (q - UPPER, LOWER - q))
+    inside, side = np.maximum(above, below), np.where(above > below, 1.0, -1.0)
+    outward = dq * side > 0
+    help_[outward] *= np.maximum(0, 1 - inside[outward])
+    over = np.sign(dq) * np.maximum(0, np.abs(dq) - SPEED)
+    over = np.where(outward, over + np.minimum(1, inside) * (dq - over), over)
+    over = dq if brake else over
+    M = inertia_matrix(robot, chi, q[None])[0]
+    return gravity + off + help_ - damping * dq - side * wall * effort * inside - M @ over / time
+
+
+@pytest.mark.parametrize("joint", range(6))
+@pytest.mark.parametrize("guard", ["none", "speed", "helps less", "upper", "lower", "beyond", "inward", "brake"])
+def test_each_guard_alone(laws, model, joint, guard):
+    effort = arm()[2]
+    q, dq = Q0.copy(), np.zeros(6)
+    dq[joint] = {"speed": 1.5, "helps less": 0.75, "brake": 2.01}.get(guard, 0.2) * SPEED[joint]
+    if guard in ("upper", "inward"):
+        q[joint] = UPPER[joint] - 0.03
+    elif guard == "lower":
+        q[joint] = LOWER[joint] + 0.03
+    elif guard == "beyond":
+        q[joint] = UPPER[joint] + 0.05
+    dq[joint] *= -1 if guard in ("lower", "inward") else 1
+    law = guide(laws, model, friction=0.6, speed=SPEED, lower=LOWER, upper=UPPER, rates=1e9)
+    assert law.start(Q0) and law.step(Q0, np.zeros(6))
+    law.step(q, dq)
+    assert law.mode() == (BRAKE if guard == "brake" else GUIDE)
+    expected = guided_torque(q, dq, guard == "brake")
+    assert np.allclose(law.torque, np.clip(expected, -effort, effort), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", range(6))
+def test_the_brake_acts_at_once_and_lets_go_when_every_joint_rests(laws, model, joint):
+    effort = arm()[2]
+    law = guide(laws, model, friction=0.6, speed=SPEED, lower=LOWER, upper=UPPER, rates=1e9)
+    assert law.start(Q0) and law.step(Q0, np.zeros(6))
+    dq = np.zeros(6)
+    dq[joint] = 2.01 * SPEED[joint]
+    for _ in range(3):  # the whole brake in the first step: nothing is faded in
+        assert law.step(Q0, dq) and law.mode() == BRAKE
+        assert np.allclose(law.torque, np.clip(guided_torque(Q0, dq, True), -effort, effort), rtol=1e-9, atol=1e-9)
+    dq[joint] = 0.11 * SPEED[joint]
+    for _ in range(700):  # all others rest, this one does not
+        assert law.step(Q0, dq) and law.mode() == BRAKE
+    dq[joint] = 0.09 * SPEED[joint]
+    modes = [law.step(Q0, dq) and law.mode() for _ in range(510)]
+    assert modes[495] == BRAKE and modes[503] == GUIDE
+
+
 # --- models and loads from messages
 
 
@@ -527,7 +744,8 @@ def message_robots():
     rng = np.random.default_rng(5)
     tree = random_robot(rng, 7, tree=True)
     sprung = with_forces(with_terms(load_robot("demo6"), rng))
-    return {"tx40": load_robot("tx40"), "demo6": load_robot("demo6"), "tree": tree, "sprung": sprung}
+    loop = with_forces(coupled_loop(rng))
+    return {"tx40": load_robot("tx40"), "demo6": load_robot("demo6"), "tree": tree, "sprung": sprung, "loop": loop}
 
 
 @pytest.mark.parametrize("name", list(message_robots()))
@@ -597,7 +815,6 @@ def test_friction_at_a_temperature_is_that_of_the_law(laws, tmp_path):
 
 def test_parameters_of_another_robot_are_refused(laws, tmp_path):
     robot = load_robot("demo6")
-    chi = np.ones(len(standard_names(robot)))
     longer = replace(robot.joints[2], d=robot.joints[2].d + 0.01)
     joints = (*robot.joints[:2], longer, *robot.joints[3:])
     others = {
@@ -607,10 +824,16 @@ def test_parameters_of_another_robot_are_refused(laws, tmp_path):
         "sprung": with_forces(robot),
         "other": load_robot("tx40"),
     }
-    for name, one in others.items():
+    loop = coupled_loop(np.random.default_rng(5))
+    for k, following in enumerate(loop.passive):
+        moved = [replace(p, offset=p.offset + 0.01) if j == k else p for j, p in enumerate(loop.passive)]
+        others[f"loop {following.joint}"] = replace(loop, passive=tuple(moved))
+    for name, one in (*others.items(), ("loop", loop)):
         (tmp_path / name).write_bytes(runtime_bytes(one, np.ones(len(standard_names(one)))))
-        assert laws.same_robot(*(str(tmp_path / x).encode() for x in ("same", name))) == (name == "same")
-    assert len(chi)
+    for name in others:
+        first = "loop" if name.startswith("loop") else "same"
+        assert laws.same_robot(*(str(tmp_path / x).encode() for x in (first, name))) == (name == "same")
+    assert b"closed loop differs" in laws.why()
 
 
 def test_a_payload_is_given_at_a_link(laws, model):
@@ -636,6 +859,27 @@ def test_a_payload_is_given_at_a_link(laws, model):
     assert laws.holds(str(model).encode(), 6, ctypes.c_double(1.0), doubles(effort), doubles(Q0)), laws.why()
     assert not laws.holds(str(model).encode(), 6, ctypes.c_double(500.0), doubles(effort), doubles(Q0))
     assert not laws.holds(str(model).encode(), 6, ctypes.c_double(500.0), doubles(effort), None)
+
+
+@pytest.mark.parametrize("name", ["demo6", "loop"])
+def test_the_jacobian_is_the_derivative_of_the_pose(laws, tmp_path, name):
+    robot = load_robot("demo6") if name == "demo6" else coupled_loop(np.random.default_rng(5))
+    n, step = len(robot.active), 1e-6
+    if not robot.tools:
+        turned = frames(robot, np.full((1, n), 0.3))[0, robot.n - 1]
+        robot = replace(robot, tools={"hand": (robot.n, turned)})
+    link, (joint, T) = next(iter(robot.tools.items()))
+    path = tmp_path / "robot.dynid"
+    path.write_bytes(runtime_bytes(robot, np.ones(len(standard_names(robot)))))
+    q = np.random.default_rng(3).uniform(-1, 1, n)
+    J = np.zeros((6, n))
+    laws.link_jacobian(str(path).encode(), link.encode(), doubles(q), J.ctypes.data_as(ctypes.c_void_p))
+    here = frames(robot, q[None])[0, joint - 1] @ T
+    for a in range(n):
+        ahead, behind = (frames(robot, (q + d * np.eye(n)[a])[None])[0, joint - 1] @ T for d in (step, -step))
+        change = here[:3, :3].T @ (ahead - behind)[:3] / (2 * step)
+        spin = np.array((change[2, :3] @ (0, 1, 0), change[0, :3] @ (0, 0, 1), change[1, :3] @ (1, 0, 0)))
+        assert np.allclose(J[:, a], np.concatenate((change[:, 3], spin)), atol=1e-8), a
 
 
 def test_the_pose_of_a_link(laws, model):
@@ -700,7 +944,7 @@ def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, na
         friction = model.friction(dq_r, SMOOTHING, rigid)
         left = rigid + friction - added_torque(model, adds, q_r, friction)
         assert np.allclose(follow.torque, left + kp * (q_r - q) + kd * (dq_r - dq), rtol=1e-9, atol=1e-8)
-        follow.end(q)
+        assert follow.end(q, 0 * q)
         assert np.allclose(follow.torque, still, rtol=1e-9, atol=1e-9)
 
         columns = (np.full(n, 10.0), middle - 3, middle + 3, np.full(n, 0.1), damping, wide, 1e9 * wide)
@@ -713,7 +957,7 @@ def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, na
         friction = model.friction(dq, 0.05, model.gravity(q))
         total = model.gravity(q) + model.offset + 0.6 * (friction - model.offset) - damping * dq
         assert np.allclose(guiding.torque, total - added_torque(model, adds, q, friction), rtol=1e-9, atol=1e-8)
-        guiding.end()
+        assert guiding.end(q, 0 * q)
         assert np.allclose(guiding.torque, still, rtol=1e-9, atol=1e-9)
 
 

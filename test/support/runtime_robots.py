@@ -50,12 +50,12 @@ def with_forces(robot):
 
 
 def coupled_loop(rng):
-    """Return a tree with a coupled motor and two joints that follow others."""
+    """Return a tree with coupled motors and two joints that follow others, at offsets of their own."""
     robot = random_robot(rng, 7, tree=True)
     return replace(
         robot,
         coupling=(Coupling(5, {4: 0.5, 5: 1.0}, True), Coupling(7, {6: -1.0, 7: 2.0})),
-        passive=(Passive(2, {1: 1.0, 4: -0.7}, 0.3), Passive(3, {1: -1.0})),
+        passive=(Passive(2, {1: 1.0, 4: -0.7}, 0.3), Passive(3, {1: -1.0}, -0.4)),
     )
 
 
