@@ -31,7 +31,7 @@ inline std::vector<double> friction_speeds()
 }  // namespace detail
 
 /// Which joints friction pushes, F(v) sign(v) < 0 somewhere up to the joint's speed limit, in words
-/// and as dynamics/pushing_friction.py finds them, or nothing ("").
+/// and as dynamics/friction_law.py finds them, or nothing ("").
 ///
 /// No real friction pushes: a torque that is fed forward by it drives the robot faster and faster.
 /// Each joint moves alone; gears that carry more only brake more.

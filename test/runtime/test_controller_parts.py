@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.codegen.runtime_export import runtime_bytes
-from ros2_dynid.dynamics.pushing_friction import pushing_speeds, pushing_text
+from ros2_dynid.dynamics.friction_law import pushing_speeds, pushing_text
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import Fc, Fv, by_joint, standard_names
