@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel, TorqueData
 from ros2_dynid.identification.torque_std import spread_of, torque_std
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction import FrictionTerm, law_columns
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -280,7 +281,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 x=rounded(rows.dq[pick, k]),
                 y=rounded(rest[pick, k]),
                 curve=LineData(rounded(x), rounded(curves[1])),
-                band=rounded(2.0 * _friction_std(model, j, terms, x, float(load[k]))),
+                band=rounded(2.0 * _friction_std(model, j, x, float(load[k]))),
                 load=rounded(load_torque[pick, k]),
                 light=LineData(rounded(x), rounded(curves[0])) if loaded else None,
                 heavy=LineData(rounded(x), rounded(curves[2])) if loaded else None,
@@ -299,17 +300,20 @@ def _of_terms(terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
     return np.asarray(np.sum([np.zeros_like(v), *columns], axis=0))
 
 
-def _friction_std(model: IdentifiedModel, joint: int, terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
-    """Return the standard deviation of a joint's friction at speeds v, shape (N,), from the identified coefficients."""
-    columns = {f"Fv{joint}": v, f"Fc{joint}": np.sign(v), f"off{joint}": np.ones_like(v)}
+def _friction_std(model: IdentifiedModel, joint: int, v: Array, load: float) -> Array:
+    """Return the standard deviation of a joint's friction at speeds v, shape (N,), with the covariances of its law."""
+    plain = {f"Fv{joint}": v, f"Fc{joint}": np.sign(v), f"off{joint}": np.ones_like(v)}
     place = {leader: k for k, leader in enumerate(model.leaders)}
-    identified = [name for name in columns if name in place and np.isfinite(model.std[place[name]])]
-    at = [place[name] for name in identified]
-    g = np.array([columns[name] for name in identified]).reshape(len(identified), len(v))
-    variance = np.einsum("iv,ij,jv->v", g, model.covariance[np.ix_(at, at)], g)
-    for term in terms:
-        column = term_column(term, v, np.sign(v), np.full_like(v, load))
-        variance = variance + ((term.std or 0.0) * column) ** 2
+    columns = {place[name]: x for name, x in plain.items() if name in place and np.isfinite(model.std[place[name]])}
+    C, terms = model.known_covariance, law_columns(model.robot.friction)
+    if model.friction_covariance is None:  # of the terms, what each is known by itself
+        terms = model.robot.friction
+        C = block_diag(C, np.diag([(term.std or 0.0) ** 2 for term in terms]))
+    for k, term in enumerate(terms, start=len(place)):
+        if term.joint == joint:
+            columns[k] = term_column(term, v, np.sign(v), np.full_like(v, load))
+    at, g = list(columns), np.array(list(columns.values())).reshape(len(columns), len(v))
+    variance = np.einsum("iv,ij,jv->v", g, C[np.ix_(at, at)], g)
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 

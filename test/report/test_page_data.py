@@ -263,6 +263,22 @@ def test_the_band_of_a_friction_curve_takes_what_its_parameters_share():
         np.testing.assert_allclose(one.band, 2.0 * np.sqrt(variance), rtol=1e-3)
 
 
+def test_the_band_of_a_friction_curve_takes_what_terms_and_parameters_share():
+    """A root term that undoes what Coulomb friction scatters by leaves a narrow band."""
+    model = identified()
+    term = FrictionTerm(2, FrictionKind.ROOT, 1.0, std=1.0)
+    model = replace(model, robot=replace(model.robot, friction=(term,)))
+    b, place = len(model.leaders), list(model.leaders).index("Fc2")
+    C = np.zeros((b, b))
+    C[place, place] = 1.0
+    with_term = np.zeros((1, b + 1))
+    with_term[0, [place, b]] = -1.0, 1.0
+    model = replace(model, covariance=C, std=np.sqrt(np.diag(C)), friction_covariance=with_term)
+    second = friction_pictures(model, rows_of(model, n=30))[1]
+    x = np.abs(np.array(second.curve.x))
+    np.testing.assert_allclose(second.band, 2.0 * np.abs(1.0 - np.sqrt(x)), rtol=1e-3, atol=1e-3)
+
+
 def test_base_parameters_with_their_a_priori_values_and_what_is_essential():
     model = identified(scale=1.1, relative_std=0.02)
     rows = base_rows(model)
