@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -36,6 +37,12 @@ def missing_package(file: Path) -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of ./dynid test --quick."""
     parser.addoption("--seconds", type=float, help="skip tests that would start later than this [s]")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what modules and tests hold: it would look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -129,13 +129,14 @@ class DaskWorkers:
         A result that is lost with its worker is computed again meanwhile.
         """
         from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
 
         try:
             return future.result()
         except KilledWorker:
             what = "every worker that took it on was lost, most likely for want of memory"
             return Failed(what, "look at the workers' logs, and give them more memory")
-        except CancelledError:
+        except (CancelledError, CommClosedError):  # the latter while a result is fetched
             raise lost() from None
 
 

@@ -46,7 +46,7 @@ class Graph:
         self.client = Patient(self.robot, "test_client")
         self._folders = {
             "recorder": {"folder": folder / "recordings"},
-            "sim_robot": {"rate": 500.0},  # 1 kHz, which all nodes bear, takes twice the time of the machine
+            "sim_robot": {"rate": 500.0},  # nodes bear 1 kHz, which takes more of the machine's time
             "excitation": {"folder": folder / "trajectories", "planning_seconds": 2.0, "start_delay": 0.5,
                            "stale_seconds": 1.0, "duration": 5.0, "priority": 0},
             "feedforward": {"priority": 0},
