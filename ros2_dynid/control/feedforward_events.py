@@ -36,6 +36,8 @@ class FeedforwardState(Enum):
     HOLDING = "holding against gravity at the measured position"
     ENDING = "ending: going over to gravity"
 
+    __hash__ = object.__hash__  # quick, and right for members, which are compared by identity
+
 
 SENDING = frozenset(
     {

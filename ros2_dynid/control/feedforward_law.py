@@ -251,7 +251,8 @@ class FeedforwardLaw:
         settings, model, command = self.settings, self.model.dynamics, self.declaration.command
         options, found = settings.options, self.model.coefficients
         assert model is not None
-        self.tell_missing()
+        if self.temperatures.matter:
+            self.tell_missing()
         if options.split and not options.gravity_only and found is not None and now - found[0] <= settings.stale:
             tau = split_torque(model, options, found[1], dq, ddq, measured, command)
         else:

@@ -48,6 +48,7 @@ from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.control.transitions import StateMachine
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array, Robot
 
 LOOK_AGAIN = 0.01
@@ -266,20 +267,21 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
 
     def _on_point(self, event: StreamedPoint) -> FeedforwardOutcome:
         now, names, q, dq, ddq = event
-        motion = self._check_usable(reference=True)
+        begins = self.state is not S.STREAMING  # what a stream needs stays while it goes on
+        motion = self._check_usable(reference=True) if begins else self.law.model.motion
+        assert motion is not None
         if names != motion.joint_names:
             raise InputError(f"the streamed point is of {', '.join(names)}", f"name {', '.join(motion.joint_names)}")
         if not self.streaming:
             raise InputError("torques are not streamed", "set output to effort")
-        begins = self.state is not S.STREAMING
         if begins:
             self._reference.begin_stream(self.trust.known_motion(now), motion, self.law.settings.near)
         self._reference.take_point(q, dq, ddq, now)
         if begins:
             self._go_over(S.STREAMING, now)
-        self._note_freshness(now)
+        seen = self._note_freshness(now)
         self.due = now + self.law.settings.timeout
-        return self._follow(q, dq, ddq, now)
+        return self._follow(q, dq, ddq, seen, now)
 
     def _on_unreadable(self, event: UnreadableReference) -> FeedforwardOutcome:
         raise DynidError(event.reason)
@@ -373,12 +375,13 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             return place[1]
         return None if believed is None else believed.state.q
 
-    def _note_freshness(self, now: float) -> None:
-        """Say it and begin a change-over when joint states become fresh or stale."""
+    def _note_freshness(self, now: float) -> State | None:
+        """Return where the robot is seen; say it and begin a change-over when joint states become fresh or stale."""
         self.law.warm_up(now)
-        fresh = self.trust.seen(now) is not None
+        seen = self.trust.seen(now)
+        fresh = seen is not None
         if fresh == self._fresh:
-            return
+            return seen
         self._fresh = fresh
         if self._sending:
             if self.law.settings.options.measured_gravity or self.state not in FOLLOWED:
@@ -386,6 +389,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             if not fresh:
                 text = f"no new joint state for {self.trust.stale:g} s: gravity where the robot was"
                 self._news.add_once(text, warning=True)
+        return seen
 
     def _on_background(self, event: Background) -> FeedforwardOutcome:
         seen = self.trust.seen(event.now)
@@ -404,7 +408,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         if not self.streaming and self.state is not S.ENDING:
             self.due = np.inf
             return NOTHING
-        self._note_freshness(now)
+        seen = self._note_freshness(now)
         if self.state is S.ENDING:
             return self._finish(now)
         if reference.waiting is not None and reference.waiting[1] <= now:
@@ -413,7 +417,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             points, begin = reference.running
             if now - begin <= points.duration:
                 self.due = now + settings.period
-                return self._follow(*points.at(now - begin)[:3], now)
+                return self._follow(*points.at(now - begin)[:3], seen, now)
             self._go_over(S.FADING, now)
         if self.state is S.STREAMING:
             if now - reference.streamed < settings.timeout:
@@ -421,7 +425,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
                 return NOTHING
             self._go_over(S.FADING, now)
         if self.state is S.WAITING:
-            if not (settings.hold and self.trust.seen(now)) or self.law.declaration.pending(now):
+            if not (settings.hold and seen) or self.law.declaration.pending(now):
                 self.due = self._waiting_due(now)
                 return NOTHING
             self._enter(S.HOLDING)
@@ -462,9 +466,9 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             self._settle(now)
         return FeedforwardOutcome(torque=torque)
 
-    def _follow(self, q: Array, dq: Array, ddq: Array, now: float) -> FeedforwardOutcome:
+    def _follow(self, q: Array, dq: Array, ddq: Array, seen: State | None, now: float) -> FeedforwardOutcome:
         """Return the torque of a point of the reference; one without a finite torque ends the reference."""
-        seen, reference = self.trust.seen(now), self._reference
+        reference = self._reference
         before, reference.place = reference.place, (now, q)
         try:
             return FeedforwardOutcome(torque=self.law.send_torque(q, dq, ddq, None if seen is None else seen.q, now))

@@ -193,36 +193,41 @@ class StreamGate:
         reach = self._limits
         lower, upper = np.nan_to_num(reach.lower - SLACK), np.nan_to_num(reach.upper + SLACK)
         most = [np.minimum(x, LARGEST / 2) * (1 + SHARE) for x in (reach.velocity, reach.acceleration)]
-        self._bounds = list(
-            zip(
-                (*lower.tolist(), *(-most[0]).tolist(), *(-most[1]).tolist()),
-                (*upper.tolist(), *most[0].tolist(), *most[1].tolist()),
-                strict=True,
-            )
-        )
+        self._lower, self._upper = lower.tolist(), upper.tolist()
+        self._most = (*most[0].tolist(), *most[1].tolist())
         self._speeds = most[0].tolist()
         self._last = self._anchor = self._next = (-np.inf, [0.0])  # times [s] and positions, set by the first point
 
     def check(self, q: Array, dq: Array, ddq: Array, now: float) -> None:
         """Refuse a point q, dq, ddq, shape (n,), that comes `now` [s]."""
         values = q.tolist()
-        for (low, high), value in zip(self._bounds, (*values, *dq.tolist(), *ddq.tolist()), strict=True):
-            if not low <= value <= high:
-                self._refuse(q, dq, ddq)
         if self._last[0] == -np.inf:
-            check_start((q, dq), self._measured, self._limits, self._near)
+            self._check_first(q, dq, ddq)
             self._last = self._anchor = self._next = (now, values)
-            return
-        for then, before in (self._last, self._anchor):
-            passed = max(now - then, 0.0)
-            for speed, value, old in zip(self._speeds, values, before, strict=True):
-                if abs(value - old) > self._near + speed * passed:
-                    self._refuse_jump(q, before, passed)
+        for most, value in zip(self._most, (*dq.tolist(), *ddq.tolist()), strict=True):
+            if not -most <= value <= most:
+                self._refuse(q, dq, ddq)
+        (then, last), (before, anchor), near = self._last, self._anchor, self._near
+        passed, long = max(now - then, 0.0), max(now - before, 0.0)
+        rows = zip(values, self._lower, self._upper, self._speeds, last, anchor, strict=True)
+        for value, lower, upper, speed, old, older in rows:
+            if not lower <= value <= upper:
+                self._refuse(q, dq, ddq)
+            if abs(value - old) > near + speed * passed:
+                self._refuse_jump(q, last, passed)
+            if abs(value - older) > near + speed * long:
+                self._refuse_jump(q, anchor, long)
         self._last = (now, values)
         if now - self._next[0] >= LOOK_BACK:
             self._anchor, self._next = self._next, self._last
 
+    def _check_first(self, q: Array, dq: Array, ddq: Array) -> None:
+        """Refuse a first point that passes a limit, or is not where the robot is."""
+        self._refuse(q, dq, ddq)
+        check_start((q, dq), self._measured, self._limits, self._near)
+
     def _refuse(self, q: Array, dq: Array, ddq: Array) -> None:
+        """Refuse a point that is not finite or passes a limit, and say which."""
         names = self._limits.joint_names
         for kind, values in (("position", q), ("velocity", dq), ("acceleration", ddq)):
             if not np.all(np.isfinite(values)):

@@ -10,6 +10,7 @@ tau = A dq + S^T (Fc tanh(S dq / v0)) + off, which for a plain tree is Fv dq + F
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,12 +33,23 @@ class SmoothFriction:
     off: Array
     robot: Robot
 
+    @cached_property
+    def uncoupled(self) -> Array | None:
+        """Fv of each joint, shape (n,), where every joint rubs by itself; else None."""
+        n = len(self.off)
+        own = self.S.shape == (n, n) and np.array_equal(self.S, np.eye(n))
+        return self.A.diagonal().copy() if own and np.array_equal(self.A, np.diag(self.A.diagonal())) else None
+
     def torque(self, dq: Array, v0: float, carried: Array) -> Array:
         """Return the friction torque, shape (n,) [N.m, N], that changes sign over the speed v0 [rad/s or m/s].
 
         carried: torque of links and rotors, shape (n,), which load-dependent terms need.
         """
-        tau = np.asarray(self.A @ dq + (self.Fc * np.tanh(self.S @ dq / v0)) @ self.S + self.off)
+        uncoupled = self.uncoupled
+        if uncoupled is not None:
+            tau = uncoupled * dq + self.Fc * np.tanh(dq / v0) + self.off
+        else:
+            tau = np.asarray(self.A @ dq + (self.Fc * np.tanh(self.S @ dq / v0)) @ self.S + self.off)
         return tau + terms_torque(self.robot, dq, np.tanh(dq / v0), carried) if self.robot.friction else tau
 
 
