@@ -261,10 +261,11 @@ def decoded(rows, stamp, names, **arrays):
     return Decoded(np.asarray(rows), np.asarray(stamp, np.int64), tuple(names), arrays)
 
 
-def feed(merger, topic, stamp, names, **arrays):
-    """Give the messages of one publisher, in a block of their own, logged 5 ns later."""
+def feed(merger, topic, stamp, names, logged=None, **arrays):
+    """Give the messages of one publisher, in a block of their own, logged 5 ns later unless said otherwise."""
     if len(stamp):
-        merger.add(topic, [decoded(np.arange(len(stamp)), stamp, names, **arrays)], np.asarray(stamp) + 5)
+        logged = np.asarray(stamp) + 5 if logged is None else np.asarray(logged)
+        merger.add(topic, [decoded(np.arange(len(stamp)), stamp, names, **arrays)], logged)
 
 
 @pytest.mark.parametrize("parts", [1, 3, 8])
@@ -308,8 +309,7 @@ def test_which_stamps_count():
         ([0, 0, 0], "header", "header"),
     ):  # fmt: skip
         merger = Merger(None, wanted)
-        feed(merger, "/a", header, ("x",), q=np.ones((3, 1)))
-        merger._tracks[("/a", frozenset({"x"}))][0].parts[0][1][:] = [11, 12, 13]
+        feed(merger, "/a", header, ("x",), [11, 12, 13], q=np.ones((3, 1)))
         window = merger.window(final=True)
         assert merger.stamps == used and window.stamp.tolist() == ([11, 12, 13] if used == "bag" else header)
     dates = [EPOCH_LIKE + k for k in range(1, 5)]
