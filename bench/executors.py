@@ -55,7 +55,7 @@ def take(kind: str, seconds: float) -> None:
 
     from ros2_dynid.nodes.common.fast import Stream
     from ros2_dynid.nodes.common.lifecycle_node import ManagedNode
-    from ros2_dynid.nodes.common.messages import JOINT_STATES
+    from ros2_dynid.nodes.common.qos import JOINT_STATES
     from ros2_dynid.recording.live import stamp_ns
 
     rclpy.init()

@@ -77,7 +77,7 @@ class Bench:
 
         from ros2_dynid.nodes.common.fast import Stream
         from ros2_dynid.nodes.common.lifecycle_node import raise_priority
-        from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
+        from ros2_dynid.nodes.common.qos import JOINT_STATES, STREAMED
 
         sys.setswitchinterval(5e-4)
         rclpy.init()

@@ -21,6 +21,7 @@ from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
+from ros2_dynid.control.torque_ramp import RAMP_SECONDS
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import at_temperature, pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
@@ -47,7 +48,7 @@ class FeedforwardOptions:
     smoothing: float = 0.02
     measured_gravity: bool = False
     split: bool = False
-    ramp: float = 0.3
+    ramp: float = RAMP_SECONDS
 
 
 @dataclass(frozen=True)

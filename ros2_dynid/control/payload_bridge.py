@@ -2,7 +2,7 @@
 
 """A payload on its way to a robot's driver: whether it may be sent, in whose frame, and into which fields.
 
-What a driver's service looks like is configuration (config/payload_bridges.yaml), not code.
+What a driver's service looks like is configuration (config/payload_drivers.yaml), not code.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver's service: see config/payload_bridges.yaml. limits: mass [kg] and distance of the centre [m]."""
+    """A driver's service: see config/payload_drivers.yaml. limits: mass [kg] and distance of the centre [m]."""
 
     name: str
     type: str

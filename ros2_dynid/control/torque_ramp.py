@@ -11,6 +11,8 @@ from __future__ import annotations
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, LimitedTorque, TorqueLimiter
 from ros2_dynid.model.robot import Array
 
+RAMP_SECONDS = 0.3
+"""Time [s] of a change-over unless a parameter says otherwise."""
 ENDING_RAMP = 0.5
 """Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
 LONGEST_ENDING = 2.5

@@ -97,7 +97,7 @@ class PlanRequest:
     seed: int = 0
     rows: int | None = None
     duration: float = 10.0
-    harmonics: int = 6
+    harmonics: int = PlanOptions.harmonics
     periods: int = 1
     criterion: str | None = None
     weights: tuple[float, ...] | None = None

@@ -25,7 +25,7 @@ from ros2_dynid.model.load import load_robot, shipped_file
 from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.robot import Robot
 
-SHIPPED = shipped_file("payload_bridges.yaml")
+SHIPPED = shipped_file("payload_drivers.yaml")
 POSE = transform(rotation_rpy(0.3, -0.8, 1.1), np.array((0.05, -0.02, 0.1)))
 BARS, STD = Bars(), np.full(3, 1e-3)
 

@@ -14,7 +14,8 @@ from trajectory_msgs.msg import JointTrajectory
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.model.load import find_robot_file
-from ros2_dynid.nodes.common.messages import COMMANDS, reference_of, trajectory_message
+from ros2_dynid.nodes.common.messages import reference_of, trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS
 from ros_graph import graph
 
 START = np.array([0.0, -1.0, 0.3])

@@ -23,8 +23,8 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Ticker
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.predicted import PLOTTED
+from ros2_dynid.nodes.common.qos import JOINT_STATES, LATCHED
 from ros_graph import graph
 
 HERE = np.array([0.3, -0.9, 0.5, 0.2, 0.4, -0.1])

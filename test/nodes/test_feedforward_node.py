@@ -39,8 +39,9 @@ from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Ticker
-from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, STREAMED, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
 from ros2_dynid.nodes.common.model_messages import model_message
+from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES, LATCHED, STREAMED
 from ros_graph import graph
 from urdf_text import joint, urdf
 

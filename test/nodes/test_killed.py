@@ -21,7 +21,8 @@ from motions import saved_motion
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.messages import JOINT_STATES, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import JOINT_STATES
 from ros2_dynid.recording.live import stamp_ns
 from ros2_dynid.recording.read import load_samples
 from ros_graph import graph, jobs_of

@@ -30,7 +30,8 @@ from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Stream, unpacked
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED, reference_of
+from ros2_dynid.nodes.common.messages import reference_of
+from ros2_dynid.nodes.common.qos import JOINT_STATES, LATCHED
 from ros_graph import graph
 
 START = np.array([0.0, -1.0, 0.0])

@@ -19,7 +19,7 @@ from odd_states import Oddity
 from perfect import perfect_model
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Stream, unpacked
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.qos import JOINT_STATES, LATCHED
 from ros2_dynid.recording.read import load_samples
 from ros_graph import graph
 

@@ -31,7 +31,7 @@ from std_srvs.srv import Trigger
 from motions import recorded_motion
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros_graph import graph, jobs_of
 
 NOISY = """

@@ -24,8 +24,8 @@ from sensor_msgs.msg import JointState
 
 from in_process import joint_state, node_of, ros, soon
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES
 from ros2_dynid.nodes.common.parameters import COMMON, Settable
+from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES
 from ros2_dynid.processes import own_domain
 
 pytestmark = pytest.mark.in_process

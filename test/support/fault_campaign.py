@@ -48,7 +48,8 @@ from ros2_dynid.control.stop import approach_reference, quintic
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS, LATCHED
 from ros2_dynid.processes import Processes, own_domain
 from watchdog import Watchdog
 

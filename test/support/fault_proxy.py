@@ -23,7 +23,7 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.nodes.common.fast import Stream, unpacked
-from ros2_dynid.nodes.common.messages import COMMANDS, STREAMED
+from ros2_dynid.nodes.common.qos import COMMANDS, STREAMED
 
 Spoiler = Callable[[JointState, "Fault"], list[JointState]]
 

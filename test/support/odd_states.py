@@ -10,7 +10,7 @@ from typing import Any
 from sensor_msgs.msg import JointState
 
 from ros2_dynid.nodes.common.fast import Stream, unpacked
-from ros2_dynid.nodes.common.messages import JOINT_STATES
+from ros2_dynid.nodes.common.qos import JOINT_STATES
 
 
 class Oddity:

@@ -13,7 +13,7 @@ import yaml
 from std_msgs.msg import String
 
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 
 CONTROLLER = "arm_controller"
 BROADCASTER = "joint_state_broadcaster"

@@ -21,7 +21,8 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.caller import Caller, ClientError
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES, LATCHED
 from ros2_dynid.recording.live import LiveStates
 
 REST_SECONDS = 0.2

@@ -10,29 +10,12 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Inertia, Transform
-from rclpy.duration import Duration as Lease
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
-
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL, reliability=ReliabilityPolicy.RELIABLE)
-ANNOUNCED = QoSProfile(
-    depth=1,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-    reliability=ReliabilityPolicy.RELIABLE,
-    liveliness=LivelinessPolicy.AUTOMATIC,
-    liveliness_lease_duration=Lease(seconds=1.5),
-)
-"""Latched, and missed within its lease when the node that published it is killed: the middleware itself takes 20 s."""
-JOINT_STATES = QoSProfile(depth=2000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""Matches every publisher of joint states, and holds two seconds of them at 1 kHz while we are busy."""
-COMMANDS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-STREAMED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
-"""For references at 1 kHz: none is lost while we are busy."""
 
 
 def reference_of(message: JointTrajectory, robot: Robot) -> Reference:

@@ -16,7 +16,7 @@ from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.nodes.common.answers import reason
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 
 if TYPE_CHECKING:
     from ros2_dynid.usecases.robot_source import RobotSource

@@ -13,7 +13,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.node import Node
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 
 PATIENCE = 1.0
 """Time [s] for the controller manager, or the controller, to answer: it is asked, but nobody depends on it."""

@@ -43,8 +43,8 @@ from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import JOINT_STATES
 from ros2_dynid.nodes.common.parameters import Value
+from ros2_dynid.nodes.common.qos import JOINT_STATES
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.controllers import Controllers
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext

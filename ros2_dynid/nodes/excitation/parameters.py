@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ros2_dynid.control.motion_limits import MotionSettings
+from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 PARAMETERS = (
@@ -21,7 +22,7 @@ PARAMETERS = (
     Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
     Described("planning_seconds", 0.0, "time to plan [s]; 0: what the method needs, 45 s at most", 0.0, 3600.0),
     Described("collisions", True, "keep links apart, by the collision shapes of the URDF"),
-    Described("collision_margin", 0.02, "distance kept between links and from the walls [m]", 0.0, 1.0),
+    Described("collision_margin", DEFAULT_MARGIN_M, "distance kept between links and from the walls [m]", 0.0, 1.0),
     Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),
     Described("point_rate", 100.0, "points of a trajectory in a second, at most [Hz]", 5.0, 1000.0),
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),

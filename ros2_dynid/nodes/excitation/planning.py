@@ -29,8 +29,9 @@ from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
-from ros2_dynid.nodes.common.messages import LATCHED, reference_points, trajectory_message
+from ros2_dynid.nodes.common.messages import reference_points, trajectory_message
 from ros2_dynid.nodes.common.optional import given_fields, optional
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.srv import PlanExcitation
 from ros2_dynid.usecases.plan import PlanRequest, Surroundings, robot_and_shapes
 from ros2_dynid.usecases.robot_source import RobotSource

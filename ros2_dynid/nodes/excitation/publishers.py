@@ -7,7 +7,7 @@ from __future__ import annotations
 from rclpy.node import Node
 
 from ros2_dynid.msg import ExcitationState
-from ros2_dynid.nodes.common.messages import ANNOUNCED
+from ros2_dynid.nodes.common.qos import ANNOUNCED
 
 
 class StatePublisher:

@@ -19,7 +19,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS
 
 Refused = Callable[[int, str], None]
 """Takes the number of a command and why the controller refused it or gave it up."""

@@ -29,8 +29,8 @@ from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.msg import Contact
-from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.predicted import PLOTTED
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.common.rclpy_private import Logger
 
 PIECE_SECONDS = 0.004

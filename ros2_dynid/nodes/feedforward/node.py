@@ -39,9 +39,9 @@ from ros2_dynid.identification.torque_std import error_bars
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.fast import NotForExecutors
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
+from ros2_dynid.nodes.common.qos import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.common.temperatures import Temperatures
 from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling

@@ -9,6 +9,7 @@ from typing import Any
 
 from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import FeedforwardSettings
+from ros2_dynid.control.torque_ramp import RAMP_SECONDS
 from ros2_dynid.model.efforts import CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
 from ros2_dynid.nodes.feedforward.external_effort import Feeling
@@ -46,7 +47,9 @@ PARAMETERS = (
     Described("friction", True, "include friction"),
     Described("measured_gravity", False, "gravity at the measured position instead of the reference"),
     Described("smoothing", 0.02, "speed over which Coulomb friction changes sign [rad/s or m/s]", 1e-4, 10.0),
-    Described("ramp_seconds", 0.3, "of every change-over between models, loads, options or to gravity [s]", 0.0, 10.0),
+    Described(
+        "ramp_seconds", RAMP_SECONDS, "of every change-over between models, loads, options or to gravity [s]", 0.0, 10.0
+    ),
     Described("timeout", 0.05, "a streamed reference older than this has stopped [s]", 0.001, 10.0),
     Described(
         "start_tolerance", 0.1, "how far a reference may begin from the measured position [rad or m]", 1e-4, 10.0

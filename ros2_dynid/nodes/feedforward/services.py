@@ -24,8 +24,9 @@ from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
-from ros2_dynid.nodes.common.messages import LATCHED, inertia_of, reference_of, trajectory_message
+from ros2_dynid.nodes.common.messages import inertia_of, reference_of, trajectory_message
 from ros2_dynid.nodes.common.model_messages import bars_of_message, model_of_message
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.common.rclpy_private import Logger
 from ros2_dynid.nodes.feedforward.owner import MakeEvent
 from ros2_dynid.srv import FillEfforts, SetPayload

@@ -17,7 +17,8 @@ from ros2_dynid.control.feedforward import TorqueCoefficients
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.msg import DynamicCoefficients
-from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS
 
 
 class TorqueOutput:

@@ -29,9 +29,9 @@ from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS, OneJob
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.optional import optional
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS

@@ -25,8 +25,9 @@ from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED, inertia_message
+from ros2_dynid.nodes.common.messages import inertia_message
 from ros2_dynid.nodes.common.predicted import Predicted
+from ros2_dynid.nodes.common.qos import JOINT_STATES, LATCHED
 from ros2_dynid.recording.live import LiveStates, LiveStatistics
 
 WORK_SECONDS = 0.2

@@ -23,7 +23,8 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters, ExcitationState
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ManagedNode
-from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, reference_of, seconds
+from ros2_dynid.nodes.common.messages import reference_of, seconds
+from ros2_dynid.nodes.common.qos import COMMANDS, LATCHED
 from ros2_dynid.recording.live import LiveStates
 
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

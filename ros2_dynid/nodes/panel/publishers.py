@@ -12,7 +12,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from ros2_dynid.model.robot import Array
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 
 WIDTH_M = 0.004
 

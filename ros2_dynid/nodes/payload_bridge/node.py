@@ -3,7 +3,7 @@
 """Node payload_bridge: gives an identified payload to the robot's driver, whatever its service looks like.
 
 Subscribes to robot_description. Service: ~/forward, which calls the service of the driver that is chosen by a
-parameter and described in config/payload_bridges.yaml. Limits and error bars are checked first, nothing that is refused
+parameter and described in config/payload_drivers.yaml. Limits and error bars are checked first, nothing that is refused
 reaches the driver; its answer, and what it tells when it is asked back, are passed on.
 """
 
@@ -59,7 +59,7 @@ class PayloadBridge(ManagedNode):
 
     def configure(self) -> None:
         """Read the driver's entry, find its types, and offer the service."""
-        path = Path(self.value("bridges_file") or shipped_file("payload_bridges.yaml"))
+        path = Path(self.value("bridges_file") or shipped_file("payload_drivers.yaml"))
         drivers, name = read_drivers(path), self.value("driver")
         if not name:
             raise InputError("the parameter driver is empty", f"set it to one of {', '.join(drivers)}", str(path))

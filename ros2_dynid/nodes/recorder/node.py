@@ -27,8 +27,8 @@ from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.optional import optional
+from ros2_dynid.nodes.common.qos import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.recorder.parameters import PARAMETERS
 from ros2_dynid.recording.bag.writer import WriteError

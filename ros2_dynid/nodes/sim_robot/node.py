@@ -29,7 +29,8 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import Reply, answering
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
+from ros2_dynid.nodes.common.messages import ahead, inertia_of, reference_of
+from ros2_dynid.nodes.common.qos import COMMANDS, LATCHED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.sim_robot.parameters import PARAMETERS
 from ros2_dynid.sim.plant import Plant

@@ -20,11 +20,6 @@ from ros2_dynid.control.reference import reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.messages import (
-    ANNOUNCED,
-    COMMANDS,
-    JOINT_STATES,
-    LATCHED,
-    STREAMED,
     ahead,
     duration,
     inertia_message,
@@ -36,6 +31,7 @@ from ros2_dynid.nodes.common.messages import (
     trajectory_message,
     transform_message,
 )
+from ros2_dynid.nodes.common.qos import ANNOUNCED, COMMANDS, JOINT_STATES, LATCHED, STREAMED
 
 ROBOT = load_robot("demo3")
 

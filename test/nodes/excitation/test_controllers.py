@@ -16,7 +16,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 
 from in_process import Future
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.excitation.controllers import Controllers, controller_of
 
 WAY = "/robot/arm_controller/joint_trajectory"

@@ -13,7 +13,7 @@ import rclpy
 from ros2_dynid.msg import ExcitationState
 
 from in_process import ros, soon
-from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.excitation.publishers import StatePublisher
 
 pytestmark = [pytest.mark.in_process, pytest.mark.timeout(60)]

@@ -24,7 +24,8 @@ from perfect import perfect_model
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.load import robot_from_urdf_string
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.common.messages import LATCHED, matrix_of
+from ros2_dynid.nodes.common.messages import matrix_of
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros_graph import graph
 from urdf_text import joint, link, urdf
 

@@ -20,8 +20,8 @@ from perfect import perfect_model
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.parameters import link_slice
-from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.predicted import PLOTTED
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros_graph import graph
 
 RATE, MASS, CENTRE = 200.0, 2.0, np.array([0.0, 0.2, 0.05])

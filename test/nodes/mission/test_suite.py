@@ -28,8 +28,9 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Stream, unpacked
-from ros2_dynid.nodes.common.messages import JOINT_STATES, reference_of
+from ros2_dynid.nodes.common.messages import reference_of
 from ros2_dynid.nodes.common.model_messages import model_of_message
+from ros2_dynid.nodes.common.qos import JOINT_STATES
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.sim.truth import true_parameters
 from ros_graph import graph

@@ -16,7 +16,8 @@ from trajectory_msgs.msg import JointTrajectory
 from in_process import joint_state, ros, soon, spun
 from ros2_dynid.control.reference import reference
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS
 from ros2_dynid.nodes.panel.listening import Listening
 
 pytestmark = [pytest.mark.in_process, pytest.mark.timeout(60)]

@@ -26,7 +26,8 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.nodes.common.messages import ANNOUNCED, COMMANDS, LATCHED, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import ANNOUNCED, COMMANDS, LATCHED
 from ros_graph import graph
 
 NAMES = ("waist", "shoulder", "elbow")

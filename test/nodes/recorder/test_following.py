@@ -31,7 +31,7 @@ from ros_graph import graph
 ANNOUNCER = """
 import rclpy
 from ros2_dynid.msg import ExcitationState
-from ros2_dynid.nodes.common.messages import ANNOUNCED
+from ros2_dynid.nodes.common.qos import ANNOUNCED
 rclpy.init()
 node = rclpy.create_node("announcer")
 publisher = node.create_publisher(ExcitationState, "excitation_state", ANNOUNCED)

@@ -23,7 +23,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.common.messages import ANNOUNCED
+from ros2_dynid.nodes.common.qos import ANNOUNCED
 from ros2_dynid.recording.bag.read_bag import open_bag
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph

@@ -23,7 +23,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES
 from ros_graph import graph
 
 START, END = np.array([0.2, -1.0, 0.3]), np.array([0.5, -0.8, 0.2])
