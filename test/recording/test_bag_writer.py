@@ -272,4 +272,6 @@ def test_bags_close_with_an_error_too(tmp_path):
         writer.write(writer.add_topic("/joint_states"), payload(), START)
         raise ZeroDivisionError
     assert len(chunks(tmp_path / "bag")) == 1
-    assert set(threading.enumerate()) == others
+    for thread in set(threading.enumerate()) - others:
+        thread.join(5.0)
+        assert not thread.is_alive(), f"{thread.name} has not ended within 5 s"
