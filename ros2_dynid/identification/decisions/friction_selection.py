@@ -108,10 +108,12 @@ class _Reduced:
         """
         rows, columns = laws[:, :, None], laws[:, None, :]
         S, r = self.S[:, rows, columns].swapaxes(0, 1), self.r[:, laws].swapaxes(0, 1)
-        size = np.sqrt(np.maximum(np.einsum("lfss->lfs", S), 1e-300))
-        apart = np.all(self.distinct[laws], axis=1)
+        own, unit = np.einsum("lfss->lfs", S), np.eye(laws.shape[1])
+        apart = np.all(self.distinct[laws], axis=1) & np.all(own > 0.0, axis=(1, 2))
+        S = np.where(apart[:, None, None, None], S, unit)
+        size = np.sqrt(np.where(apart[:, None, None], own, 1.0))
         apart &= np.all(np.linalg.det(S / size[..., :, None] / size[..., None, :]) > self.thresholds.collinear, axis=1)
-        S = np.where(apart[:, None, None, None], S, np.eye(laws.shape[1]))
+        S = np.where(apart[:, None, None, None], S, unit)
         c = np.linalg.solve(S, r[..., None])[..., 0]
         H, h, held = self.H[:, rows, columns].swapaxes(0, 1), self.h[:, laws].swapaxes(0, 1), c[:, :-1]
         errors = self.e + np.sum((2.0 * h + np.einsum("lfab,lfb->lfa", H, held)) * held, axis=2)

@@ -35,6 +35,7 @@ from ros2_dynid.identification.validation.effort_scale import (
     EffortThresholds,
     Factor,
     SampledMotion,
+    are_gains_supported,
     build_friction_columns,
     estimate_prior_scale,
     fit_relative_gains,
@@ -328,7 +329,8 @@ def _check_efforts(
 ) -> tuple[Finding, ...]:
     """Return signs and units that are wrong, by the joints' own rows, by each other, and by the a priori masses.
 
-    A unit is certain if the joints contradict each other, which needs no masses, or if no masses are so wrong.
+    A sign is certain if stretches left out are predicted at least as well with it put right. So is a unit by which the
+    joints contradict each other, which needs no masses; and one that no masses explain.
     """
     information = coarser(problem.information, thresholds.blocks)
     scale = estimate_prior_scale(information, problem.base, problem.prior)
@@ -344,8 +346,12 @@ def _check_efforts(
             gains, scale = -gains, replace(scale, value=-scale.value)
         if scale.value > 0.0 and not is_within(scale.value, thresholds.likely_mass_error):
             gains = gains / scale.value
+    if np.all(gains == 1.0):
+        return ()
     impossible = any(not is_within(gain, thresholds.certain_mass_error) for gain in gains)
-    return _tell_gains(problem.robot.active_names, gains, agree, contradict or impossible, thresholds)
+    supported = are_gains_supported(information, problem.robot.active_names, gains, thresholds)
+    certain_unit = impossible or (contradict and supported)
+    return _tell_gains(problem.robot.active_names, gains, agree, (supported, certain_unit), thresholds)
 
 
 def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence], thresholds: EffortThresholds) -> float:
@@ -367,9 +373,9 @@ def _first_gain(joint: EffortEvidence, common: float, thresholds: EffortThreshol
 
 
 def _tell_gains(
-    names: Sequence[str], gains: Array, agree: bool, certain_unit: bool, thresholds: EffortThresholds
+    names: Sequence[str], gains: Array, agree: bool, certain: tuple[bool, bool], thresholds: EffortThresholds
 ) -> tuple[Finding, ...]:
-    """Return signs and units in words, with one option for all joints."""
+    """Return signs and units in words, with one option for all joints; certain: the signs, and the units."""
     by_name = dict(zip(names, gains.tolist(), strict=True))
     reversed_joints = tuple(name for name, gain in by_name.items() if gain < 0.0)
     sizes = {name: abs(1.0 / gain) for name, gain in by_name.items() if not is_within(gain, thresholds.sign_gain)}
@@ -382,14 +388,18 @@ def _tell_gains(
     in_milli = [is_within(size / MILLI, thresholds.same_scale) for size in sizes.values()]
     if not reversed_joints and sum(in_milli) == len(names):
         option = Option("effort_unit", "mN.m")
+    certain_sign, certain_unit = certain
     hint = Text("set ", option)
+    if not certain_sign:
+        hint = Text("record longer, and more varied motion, to be sure; if that is so, set ", option)
     if not agree:
         hint = Text("check sign and unit of every joint's effort; as far as it can be told: ", option)
     findings = []
     if reversed_joints:
         every = len(reversed_joints) == len(names)
         subject = "all efforts have" if every else f"the effort of {', '.join(reversed_joints)} has"
-        findings.append(Finding("effort_sign", reversed_joints, f"{subject} the wrong sign", hint))
+        doubt = "" if certain_sign else ", it seems, but there are too few data to tell"
+        findings.append(Finding("effort_sign", reversed_joints, f"{subject} the wrong sign{doubt}", hint, certain_sign))
     if sizes:
         values = ", ".join(f"{name} {size:.3g}" for name, size in sizes.items())
         what = (

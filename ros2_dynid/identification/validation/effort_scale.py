@@ -41,6 +41,7 @@ from ros2_dynid.identification.regression.least_squares import (
     weighted,
     wls,
 )
+from ros2_dynid.identification.validation.torque_errors import AS_WELL, validate_in_folds
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
@@ -72,6 +73,10 @@ class EffortThresholds:
     currents mostly are. same_scale: factor within which the scales of single joints are one, as far as masses tell.
     sign_gain: factor from 1 within which a gain is a sign alone. blocks: of time that deviations are told by, however
     many recordings there are; 120 tell a standard deviation to 6 %.
+
+    On stretches left out, with the gains that put a joint right. known_error: its largest relative error; above, half
+    of its torque is not predicted, and a short recording says nothing about it. as_well: that error, and the one of all
+    joints alike, over those without the gains, up to which they do no harm.
     """
 
     samples_per_column: int = 20
@@ -92,6 +97,8 @@ class EffortThresholds:
     same_scale: float = 3.0
     sign_gain: float = 1.4
     blocks: int = 120
+    known_error: float = 0.5
+    as_well: float = AS_WELL
 
 
 @dataclass(frozen=True)
@@ -439,6 +446,28 @@ def fit_relative_gains(
         f = factors[j].value
         gains[j] *= -1.0 if f < 0.0 and is_within(f, thresholds.agreement) else 1.0 / f
     return gains, False
+
+
+def are_gains_supported(
+    information: Information, names: Sequence[str], gains: Array, thresholds: EffortThresholds = EFFORTS
+) -> bool:
+    """Return whether stretches left out speak for the gains of all joints that have one, shape (n,).
+
+    Gains that all joints share change no relative error: what speaks for them is said elsewhere.
+    """
+    if np.all(gains == gains[0]):
+        return True
+    before, after = (_held_out_errors(part, names) for part in (information, scale_efforts(information, gains)))
+    if not len(before) or np.linalg.norm(after) > thresholds.as_well * np.linalg.norm(before):
+        return False
+    changed = np.array([gain < 0.0 or not is_within(gain, thresholds.sign_gain) for gain in gains])
+    return bool(np.all(after[changed] <= np.minimum(thresholds.known_error, thresholds.as_well * before[changed])))
+
+
+def _held_out_errors(information: Information, names: Sequence[str]) -> Array:
+    """Return the relative torque error of each joint on stretches left out, shape (n,); empty with too few blocks."""
+    errors = validate_in_folds(names, information, None, lambda blocks: wls(information.take(blocks))).errors
+    return np.array([errors[name].relative for name in names if errors])
 
 
 def refuse_contradictions(

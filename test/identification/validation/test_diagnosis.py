@@ -35,6 +35,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.recording.checks import RED
 from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.samples import cut
 from ros2_dynid.usecases.check import check_recording
 
 ROBOTS = ["demo6", "tx40", "ur10", "panda30"]
@@ -66,6 +67,17 @@ def test_good_recordings_are_not_suspected(name):
     assert findings(robot, samples) == ()
     kinds = {problem.kind for problem in check_recording(samples, robot).problems}
     assert not kinds & {"effort_sign", "effort_unit", "gravity", "position_unit"}
+
+
+@pytest.mark.parametrize("seconds", [4.0, 6.0])
+def test_too_few_data_accuse_nobody_for_certain(seconds):
+    """The whole recording is good; its beginning predicts no wrist, whatever its sign."""
+    robot, samples = recording("ur10")
+    short = cut(samples, None, float(samples.t[0]) + seconds)
+    for finding in findings(robot, short):
+        assert not finding.certain and "too few data to tell" in finding.what and finding.hint.startswith("record")
+    problems = check_recording(short, robot).problems
+    assert not any(problem.level == RED for problem in problems if problem.kind.startswith("effort"))
 
 
 @pytest.mark.parametrize("factor", [1.0, 8.0, -1.0, 0.02])

@@ -24,9 +24,11 @@ from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.effort_scale import (
+    EFFORTS,
     EffortEvidence,
     Factor,
     SampledMotion,
+    are_gains_supported,
     deviations_beyond_chance,
     estimate_joint_factors,
     estimate_prior_scale,
@@ -411,6 +413,29 @@ def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_f
         assert np.allclose(a.T @ a, b.T @ b, rtol=1e-6, atol=1e-6 * np.abs(b.T @ b).max())
     relative, agree = fit_relative_gains(robot, spoiled.base, spoiled.information)
     assert agree and np.allclose(relative * gains, 1.0, rtol=0.15)
+
+
+@pytest.mark.parametrize(("spoiled", "gains", "supported"), [
+    ((1.0, -1.0, 1.0), (1.0, -1.0, 1.0), True),
+    ((1.0, 1.0, 8.0), (1.0, 1.0, 0.125), True),
+    ((-1.0, -1.0, -1.0), (-1.0, -1.0, -1.0), True),  # changes no relative error
+    ((1.0, 1.0, 1.0), (1.0, -1.0, 1.0), False),
+    ((1.0, 1.0, 1.0), (1.0, 1.0, 0.125), False),
+])  # fmt: skip
+def test_stretches_left_out_speak_for_gains_that_put_a_joint_right(spoiled, gains, supported):
+    motion, tau = noisy(spoiled)
+    _, information = information_of(tau, motion)
+    assert are_gains_supported(information, ROBOT.active_names, np.array(gains)) == supported
+
+
+def test_nothing_speaks_for_the_gain_of_a_joint_that_is_not_predicted():
+    motion, tau = noisy((1.0, 1.0, -1.0))
+    tau[:, 2] += 3.0 * tau[:, 2].std() * np.random.default_rng(5).normal(size=len(tau))
+    _, information = information_of(tau, motion)
+    gains = np.array([1.0, 1.0, -1.0])
+    assert not are_gains_supported(information, ROBOT.active_names, gains)
+    assert are_gains_supported(information, ROBOT.active_names, gains, replace(EFFORTS, known_error=2.0))
+    assert not are_gains_supported(information.take([0, 1]), ROBOT.active_names, gains), "too few blocks to leave out"
 
 
 # --- recordings that contradict each other
