@@ -36,7 +36,7 @@ from ros2_dynid.model.robot import Array
 
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
-EXACT = 1e-16
+LEAST_VARIANCE_SHARE = 1e-16
 """Least variance of a joint's error as a share of the largest."""
 
 
@@ -432,4 +432,4 @@ def _reweight(squares: Array, information: Information, weights: Array, columns:
 
 def _finite_weights(variance: Array) -> Array:
     """Return 1 / variance; a joint whose effort is exact, such as one that records none, must not outweigh the rest."""
-    return np.asarray(1.0 / np.maximum(variance, max(EXACT * float(variance.max()), 1e-200)))
+    return np.asarray(1.0 / np.maximum(variance, max(LEAST_VARIANCE_SHARE * float(variance.max()), 1e-200)))

@@ -134,11 +134,11 @@ def validate_in_folds(
         return HeldOut()
 
 
-LIMIT = 4000
+PICTURE_ROWS = 4000
 """Rows kept for pictures: they show no more, and a report of an hour stays small."""
-LAGS = 4
-"""Errors are compared with themselves one to LAGS filter lengths later."""
-FIRST = 4000
+WHITENESS_LAGS = 4
+"""Errors are compared with themselves one to WHITENESS_LAGS filter lengths later."""
+WHITENESS_ROWS = 4000
 """Rows, the first of a recording, that tell whether errors are random: a few hundred filter lengths are enough."""
 ROUNDING = 1e-13
 """What is left of the torque, squared, as a share of it, if all is explained."""
@@ -157,11 +157,11 @@ class Whiteness:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Torques measured and predicted: errors by joint; data: at most LIMIT rows, for pictures.
+    """Torques measured and predicted: errors by joint; data: at most PICTURE_ROWS rows, for pictures.
 
     largest: measured effort of each joint, shape (n,) [N.m or N]; coverage: share of rows inside the 95 % band of the
     prediction, by joint and for "all", without rows whose torque the parameters do not determine. whiteness: of each
-    joint's errors in the first recording.
+    joint's errors in the first recording that has rows.
     """
 
     errors: Errors
@@ -177,7 +177,7 @@ def compare_torques(
     prepared: Sequence[Prepared],
     value: Array,
     prior: Array,
-    limit: int = LIMIT,
+    limit: int = PICTURE_ROWS,
     spread: TorqueScatter | None = None,
     terms: Sequence[FrictionTerm] = (),
 ) -> Comparison:
@@ -187,7 +187,8 @@ def compare_torques(
     these, to count the rows inside the band of the prediction.
     """
     names, columns = robot.active_names, base.columns(robot)
-    stride = _picture_stride([row_count(p) for p in prepared], limit)
+    row_counts = [row_count(p) for p in prepared]
+    stride, first = _picture_stride(row_counts, limit), next((k for k, count in enumerate(row_counts) if count), 0)
     errors, torques, largest = np.zeros((3, len(names)))
     counts, inside, determined = np.zeros((3, len(names)), dtype=np.int64)
     pictures: list[tuple[Array, ...]] = []
@@ -208,7 +209,7 @@ def compare_torques(
                 known = keep & np.isfinite(std)
                 determined += np.count_nonzero(known, axis=1)
                 inside += np.count_nonzero(known & (np.abs(residual) <= spread.width * std), axis=1)
-            if number == 0 and passed < FIRST:
+            if number == first and passed < WHITENESS_ROWS:
                 first_rows.append((residual, rows.tau, keep))
             kept = np.arange(-passed % stride, len(window.at), stride)
             passed += len(window.at)
@@ -218,8 +219,8 @@ def compare_torques(
         beginning = shift + float(part.t[-1])
     if not pictures:
         raise InputError("the recordings have no row", "record longer")
-    lag = filter_length(prepared[0].filter)
-    error, torque, keep = (np.concatenate(column, axis=1)[:, :FIRST] for column in zip(*first_rows, strict=True))
+    lag, count = filter_length(prepared[first].filter), WHITENESS_ROWS
+    error, torque, keep = (np.concatenate(column, axis=1)[:, :count] for column in zip(*first_rows, strict=True))
     return Comparison(
         tabulate_errors(names, np.sqrt(errors), np.sqrt(torques), counts),
         TorqueData(*(np.concatenate(column) for column in zip(*pictures, strict=True))),
@@ -259,21 +260,21 @@ def filter_length(settings: Filter) -> int:
 
 
 def measure_whiteness(error: Array, torque: Array, keep: Mask, lag: int) -> Whiteness:
-    """Return how a joint's error is correlated with itself one to LAGS lags later, where that is farthest from 0.
+    """Return how a joint's error is correlated with itself some lags later, where that is farthest from 0.
 
     error, torque: of successive rows, shape (m,); keep: False for rows left out, shape (m,); lag [rows]: the length of
     the rows' filter.
     """
     count = np.count_nonzero(keep)
-    if count == 0 or len(error) <= LAGS * lag:
+    if count == 0 or len(error) <= WHITENESS_LAGS * lag:
         return Whiteness()
     deviation = np.where(keep, error - np.mean(error[keep]), 0.0)
     power = float(deviation @ deviation)
     if power <= ROUNDING * float(np.sum(torque[keep] ** 2)):
         return Whiteness()
-    steps = lag * np.arange(1, LAGS + 1)
+    steps = lag * np.arange(1, WHITENESS_LAGS + 1)
     correlations = np.array([deviation[step:] @ deviation[:-step] for step in steps]) / power
     largest = float(correlations[np.argmax(np.abs(correlations))])
     independent = max(count / lag, 2.0)
-    chance = 1.0 - (1.0 - 2.0 * ndtr(-abs(largest) * np.sqrt(independent))) ** LAGS
+    chance = 1.0 - (1.0 - 2.0 * ndtr(-abs(largest) * np.sqrt(independent))) ** WHITENESS_LAGS
     return Whiteness(largest, float(np.clip(chance, 0.0, 1.0)))

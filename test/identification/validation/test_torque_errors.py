@@ -22,8 +22,8 @@ from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation.effort_scale import sample_motion
 from ros2_dynid.identification.validation.torque_errors import (
-    FIRST,
-    LAGS,
+    WHITENESS_LAGS,
+    WHITENESS_ROWS,
     HeldOut,
     Whiteness,
     compare_torques,
@@ -266,11 +266,11 @@ def test_folds_are_stretches_of_about_the_same_number_of_rows():
 
 
 def whiteness_by_definition(error, keep, lag):
-    """Return the correlation furthest from 0 of errors with themselves 1 ... LAGS lags later, and its chance."""
+    """Return the correlation furthest from 0 of errors with themselves some lags later, and its chance."""
     e = np.where(keep, error - error[keep].mean(), 0.0)
-    rho = max((float(e[k * lag :] @ e[: -k * lag]) / float(e @ e) for k in range(1, LAGS + 1)), key=abs)
+    rho = max((float(e[k * lag :] @ e[: -k * lag]) / float(e @ e) for k in range(1, WHITENESS_LAGS + 1)), key=abs)
     one = 2.0 * norm.sf(abs(rho) * np.sqrt(max(np.count_nonzero(keep) / lag, 2.0)))
-    return rho, 1.0 - (1.0 - one) ** LAGS
+    return rho, 1.0 - (1.0 - one) ** WHITENESS_LAGS
 
 
 @pytest.mark.parametrize("few", [False, True])
@@ -311,7 +311,9 @@ def test_exact_rows_and_few_rows_are_not_judged():
 
 
 def test_only_the_first_rows_of_the_first_recording_tell_whether_errors_are_random():
-    long, late, other = recording(0, FIRST + 900), recording(0, FIRST + 900), recording(1, 800)
-    late.tau[FIRST + 200 :] += 50.0
+    long, late, other = recording(0, WHITENESS_ROWS + 900), recording(0, WHITENESS_ROWS + 900), recording(1, 800)
+    late.tau[WHITENESS_ROWS + 200 :] += 50.0
     found = [compare_torques(ROBOT, BASE, [first, other], VALUE, PRIOR).whiteness for first in (long, late, other)]
     assert found[0] == found[1] != found[2]
+    empty = replace(other, segments=())
+    assert compare_torques(ROBOT, BASE, [empty, long], VALUE, PRIOR).whiteness == found[0], "the first that has rows"
