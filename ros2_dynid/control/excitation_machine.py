@@ -19,7 +19,7 @@ from ros2_dynid.control.joint_trust import TRUST, JointStateArrived
 from ros2_dynid.control.motion_gate import ApprovedStop, ApprovedTrajectory, MotionGate
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, fastest_joint, motion_limits
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.stop import approach_reference, braking, start_time
+from ros2_dynid.control.stop import Brake, approach_reference, braking, motion_extent, start_time, stop_with_margin
 from ros2_dynid.control.supervisor import Supervisor
 from ros2_dynid.control.transitions import Event, StateMachine, Table
 from ros2_dynid.errors import DynidError, InputError
@@ -66,7 +66,8 @@ RESTING = frozenset((Phase.IDLE, Phase.DONE, Phase.ABORTED))
 class CheckedMotion:
     """A motion that was checked: the way to the start from q, shape (n,), and the trajectory, called `name`.
 
-    stops: how many there had been when it was prepared: one that came meanwhile holds.
+    stops: how many there had been when it was prepared: one that came meanwhile holds. extent: its least and largest
+    positions, shape (n,) each.
     """
 
     name: str
@@ -75,6 +76,7 @@ class CheckedMotion:
     way: ApprovedTrajectory
     run: ApprovedTrajectory
     stops: int
+    extent: tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +238,7 @@ def checked_motion(
     assert way.dq is not None and way.ddq is not None
     whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
     way_there, along = ApprovedTrajectory(whole, limits, q), ApprovedTrajectory(run.shifted(ahead), limits)
-    return CheckedMotion(name, robot, q, way_there, along, stops)
+    return CheckedMotion(name, robot, q, way_there, along, stops, motion_extent(whole, run))
 
 
 class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
@@ -536,14 +538,32 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
         # A robot that is not seen was not further off than the tolerance when it last was, and may have stood since.
         doubt = np.zeros_like(q) if known else self.settings.tracking + watch.unseen(now)
-        brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, doubt=doubt, dense=dense)
-        try:
-            sent = self._gate.send_stop(ApprovedStop(brake.points, brake.expected, limits))
-        except DynidError as why:  # no stop keeps the limits from there
-            sent = self._gate.force_stop(brake.points, limits, str(why))
+
+        def brake_within(bounds: MotionLimits) -> Brake:
+            lead = self.settings.lead
+            return braking(bounds, q, dq, error, lead, speed_error=speed_error, doubt=doubt, dense=dense)
+
+        kept = None
+        if known and follows and self._motion is not None:  # a robot that is not seen needs all the room there is
+            kept = stop_with_margin(limits, self._motion.extent, brake_within)
+        if kept is not None:
+            brake, stop = kept
+            sent = self._gate.send_stop(stop)
+        else:
+            brake, sent = self._stop_within_limits(limits, brake_within)
         self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
         watch.follow(brake.expected, sent, stop=True)
         self._until = watch.until
+
+    def _stop_within_limits(
+        self, limits: MotionLimits, brake_within: Callable[[MotionLimits], Brake]
+    ) -> tuple[Brake, float]:
+        """Send a stop that may use all the room to the limits, and return it and when [s]."""
+        brake = brake_within(limits)
+        try:
+            return brake, self._gate.send_stop(ApprovedStop(brake.points, brake.expected, limits))
+        except DynidError as why:  # no stop keeps the limits from there
+            return brake, self._gate.force_stop(brake.points, limits, str(why))
 
     def _on_braking(self, now: float) -> None:
         watch = self._watch

@@ -10,13 +10,15 @@ both stays within the limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.control.motion_gate import ApprovedStop
 from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 
 SHORTEST = 0.05
@@ -108,6 +110,38 @@ def braking(
     positions = np.array([*(point[0] for point in points), end])
     velocities = np.array([*(point[1] for point in points), still])
     return Brake(reference(limits.joint_names, t, positions, velocities), expected)
+
+
+MARGIN_SHARES = (0.0, 0.25, 0.5, 0.75)
+"""Of the margin that a motion keeps to the position limits a stop uses no more than it needs: the first of these shares
+with which it keeps the limits of speed and acceleration."""
+
+
+def motion_extent(*motions: Reference) -> tuple[Array, Array]:
+    """Return the least and the largest positions, shape (n,) each, of motions of the same joints."""
+    q = np.concatenate([motion.within(np.linspace(0.0, 1.0, 11))[0] for motion in motions])
+    return q.min(axis=0), q.max(axis=0)
+
+
+def stop_with_margin(
+    limits: MotionLimits, extent: tuple[Array, Array], brake: Callable[[MotionLimits], Brake]
+) -> tuple[Brake, ApprovedStop] | None:
+    """Return the stop that leaves the extent of the motion, shape (n,) each, by as little as it can; None: it cannot.
+
+    brake: returns the stop within position limits. Neither a robot's overshoot nor what is beside the path that was
+    checked for collisions should be met at a hard limit.
+    """
+    for share in MARGIN_SHARES:
+        lower, upper = (
+            inner + share * (outer - inner) for inner, outer in zip(extent, (limits.lower, limits.upper), strict=True)
+        )
+        narrow = replace(limits, lower=np.maximum(lower, limits.lower), upper=np.minimum(upper, limits.upper))
+        stop = brake(narrow)
+        try:
+            return stop, ApprovedStop(stop.points, stop.expected, narrow)
+        except InputError:
+            continue
+    return None
 
 
 def _joins(t: float, T: float, dq: Array, v: Array, error: Array) -> bool:

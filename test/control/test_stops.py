@@ -21,7 +21,9 @@ from ros2_dynid.control.stop import (
     braking,
     braking_time,
     catching_up_time,
+    motion_extent,
     start_time,
+    stop_with_margin,
 )
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -401,3 +403,31 @@ def test_a_robot_without_limits_is_named():
     with pytest.raises(InputError, match="has no velocity limit") as told:
         motion_limits(with_limits(load_robot("demo3"), velocity=np.inf), MotionSettings())
     assert told.value.source == load_robot("demo3").name
+
+
+def test_a_stop_keeps_the_margin_of_the_motion_as_far_as_it_can():
+    """A fast joint makes the stop long; one that is about to turn round 0.117 from its limit must not run up to it."""
+    limits = motion_limits(load_robot("demo3"), MotionSettings())
+    extent, margin = (limits.lower + 0.117, limits.upper - 0.117), 0.117
+    q, dq = np.array([0.0, -1.0, limits.upper[2] - 0.167]), np.array([2.4, 0.0, 0.9])
+
+    def brake(bounds):
+        return braking(bounds, q, dq, np.zeros(3), 0.01)
+
+    stop, approved = stop_with_margin(limits, extent, brake)
+    away = limits.upper[2] - stop.expected.within(np.linspace(0.0, 1.0, 50))[0][:, 2].max()
+    assert away > 0.24 * margin, "a quarter of the margin is left"
+    assert limits.upper[2] - brake(limits).points.q[-1][2] < 0.1 * margin, "which a stop to the limits would spend"
+    assert approved.points is stop.points and not stop.points.dq[-1].any()
+    slow = stop_with_margin(limits, extent, lambda bounds: braking(bounds, q, 0.1 * dq, np.zeros(3), 0.01))
+    assert limits.upper[2] - slow[0].points.q[-1][2] > margin, "a slow one keeps all of it"
+    late = np.array([0.0, -1.0, limits.upper[2] - 0.01])
+    assert stop_with_margin(limits, extent, lambda bounds: braking(bounds, late, dq, np.zeros(3), 0.01)) is None
+
+
+def test_the_extent_of_a_motion_is_that_of_its_curves_not_of_its_points():
+    names, t = ("a", "b"), np.array([0.0, 1.0, 2.0])
+    q, dq = np.array([[0.0, 0.0], [0.5, -0.2], [0.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    low, high = motion_extent(reference(names, t, q, dq), reference(names, t[:2], np.full((2, 2), 0.1)))
+    assert high[0] > 0.55
+    np.testing.assert_allclose((high[1], *low), (0.1, 0.0, -0.2), atol=1e-12)

@@ -16,7 +16,7 @@ PARAMETERS = (
         "folder",
         "~/.ros/ros2_dynid/trajectories",
         "folder for plans; files in requests must lie in it",
-        settable=Settable.UNCONFIGURED,
+        read_only=True,
     ),
     Described("method", "fourier", "how to plan: points or fourier", choices=("points", "fourier")),
     Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
