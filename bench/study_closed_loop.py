@@ -27,8 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 from closed_loop import closed_loop, controller_of  # noqa: E402
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
-from ros2_dynid.identification.options import Method  # noqa: E402
-from ros2_dynid.identification.preparation import PreparationOptions  # noqa: E402
+from ros2_dynid.identification.options import Method, PreparationOptions  # noqa: E402
 from ros2_dynid.identification.preparation.prepare import prepare  # noqa: E402
 from ros2_dynid.identification.problem import Problem  # noqa: E402
 from ros2_dynid.identification.regression.build_information import build_information  # noqa: E402

@@ -31,7 +31,7 @@ from ros2_dynid.identification.estimators.estimator import build_estimator  # no
 from ros2_dynid.identification.model_file import CONSISTENT  # noqa: E402
 from ros2_dynid.identification.online import OnlineEstimator  # noqa: E402
 from ros2_dynid.identification.options import Method  # noqa: E402
-from ros2_dynid.identification.physical.consistency import made_consistent  # noqa: E402
+from ros2_dynid.identification.physical.consistency import make_consistent  # noqa: E402
 from ros2_dynid.identification.physical.essential import essential  # noqa: E402
 from ros2_dynid.identification.preparation.prepare import prepare  # noqa: E402
 from ros2_dynid.identification.problem import Problem  # noqa: E402
@@ -157,7 +157,7 @@ def study(
 ) -> dict[str, Any]:
     """Return errors and stated standard deviations, (runs, b) each, by estimator."""
     robot = load_robot(name)
-    chi = made_consistent(robot, true_parameters(robot, 1))  # some published inertias are of no body
+    chi = make_consistent(robot, true_parameters(robot, 1))  # some published inertias are of no body
     chi[13 : 14 * robot.n : 14] = 0.3
     base = base_parameters(robot, method="closed-form")
     truth = base.values(robot, chi)

@@ -15,8 +15,7 @@ import pytest
 
 from ros2_dynid.codec import decode, encode
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.options import IdentifyOptions, Method, VelocitySource
-from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions, VelocitySource
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.check import CheckRequest

@@ -24,11 +24,12 @@ from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
 from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.identification.estimators.sequential import start, update
+from ros2_dynid.identification.estimators.sequential import update_filter
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import impose
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.least_squares import solve
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Joint, Limits, Robot
 from ros2_dynid.pipeline import identify
@@ -644,13 +645,14 @@ def whole_loop(paper: Paper, path: PiecewiseQuintic) -> None:
         "not "
         "comparable.",
     )
-    state = start(15)
+    R = np.zeros((0, 16))
     errors = []
     for k in range(len(y)):
-        state = update(state, np.append(W[k], y[k])[None])
-        if state.solution.rank == 15:
-            errors.append((k + 1, 100 * float(np.linalg.norm(state.solution.value - true) / np.linalg.norm(true))))
-    last = float(np.abs(state.solution.value - between).max())
+        R = update_filter(R, np.append(W[k], y[k])[None])
+        solution = solve(R)
+        if solution.rank == 15:
+            errors.append((k + 1, 100 * float(np.linalg.norm(solution.value - true) / np.linalg.norm(true))))
+    last = float(np.abs(solution.value - between).max())
     paper.check(last < 1e-8, "sequential estimation ends at the batch estimate")
     shown = [errors[k] for k in (0, 2, 5, 9, len(errors) - 1)]
     paper.say("Sequential estimation along it (section 2, Bierman's square-root filter), row after row:")

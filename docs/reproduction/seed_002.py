@@ -28,10 +28,10 @@ from ros2_dynid.identification.physical.consistency import (
     TOLERANCES,
     cholesky_pivots,
     consistent_links,
-    made_consistent,
+    make_consistent,
 )
 from ros2_dynid.identification.physical.essential import essential
-from ros2_dynid.identification.physical.standard import closest, essential_change, full_map, on_leaders, with_drives
+from ros2_dynid.identification.physical.standard import closest, essential_change, on_leaders, with_drives
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.model.inertia import central_inertia, links_of
 from ros2_dynid.model.load import load_robot
@@ -223,7 +223,7 @@ def from_recording(robot: Robot, folder: Path | None) -> Search:
     bare = load_robot(folder / "tx40.urdf")
     urdf = replace(bare, coupling=(Coupling(6, {5: 1.0, 6: 1.0}),))
     turned = replace(samples, q=samples.q + ZERO, joint_names=urdf.active_names)
-    result["urdf"] = made_consistent(urdf, standard_vector(urdf))
+    result["urdf"] = make_consistent(urdf, standard_vector(urdf))
     for name in SETS:
         part, distance = name.split(", ")
         chosen = replace(PAPERS, essential=part == "essential", standard=True, distance=distance)
@@ -250,7 +250,7 @@ def near_print(robot: Robot, samples: Samples) -> Search:
     known = standard_vector(robot, printed()[0])
     reference = with_drives(robot, closest(robot, base, full.base, known, "euclidean"), known)
     value = essential_change(robot, base, information, 1.0 / full.sigma, kept, reference, full.value)
-    change = value - full_map(robot, base) @ reference
+    change = value - base.full_map(robot) @ reference
     return {
         "printed, reference": reference,
         "printed, base, scaled": closest(robot, base, full.base, reference),

@@ -48,6 +48,13 @@ class BaseParameters:
         place = {name: k for k, name in enumerate(standard_names(robot))}
         return [place[name] for name in self.leaders]
 
+    def full_map(self, robot: Robot) -> Array:
+        """Return M, shape (b, n_standard), over all standard parameters of the robot: base = M chi."""
+        place = {name: k for k, name in enumerate(standard_names(robot))}
+        M = np.zeros((len(self), len(place)))
+        M[:, [place[name] for name in self.standard_names]] = self.M
+        return M
+
     def values(self, robot: Robot, chi: Array) -> Array:
         """Return M chi, shape (b,), from the robot's full standard parameters chi, shape (n_standard,)."""
         every = standard_names(robot)

@@ -12,9 +12,9 @@ from ros2_dynid.errors import DynidError, InputError, Note, NoteKind
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason, readable
 from ros2_dynid.fleet.store import packed, write_whole
-from ros2_dynid.identification.preparation import Cutoffs, Filter, PreparationOptions, Prepared
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
-from ros2_dynid.identification.preparation.filters import Spectrum
+from ros2_dynid.identification.options import PreparationOptions
+from ros2_dynid.identification.preparation.filters import Cutoffs, Spectrum
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.recordings import prepare_file
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.samples import Reading
@@ -39,7 +39,7 @@ class MappedRecording:
     start_ns: int
 
 
-STORED_KINDS = (Cutoffs, Filter, FirstPiece, MappedRecording, Note, NoteKind, Prepared, Spectrum)
+STORED_KINDS = (Cutoffs, Filter, MappedRecording, Note, NoteKind, Prepared, Spectrum)
 """All that a stored recording may hold."""
 
 

@@ -33,7 +33,7 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, weighted, wls
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve_weighted, wls
 from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import ignore_progress
@@ -175,7 +175,7 @@ def _row(
 def _error_alone(information: Information) -> float:
     """Return the relative torque error of a recording under its own estimate; NaN if it has none."""
     try:
-        error = np.linalg.norm(joint_errors(information, weighted(information)[0].value))
+        error = np.linalg.norm(joint_errors(information, solve_weighted(information)[0].value))
     except DynidError:
         return float("nan")
     return float(error / max(float(np.linalg.norm(joint_torques(information))), 1e-300))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 4
+FORMAT = 5
 """Version of the files; part of every key, so that older ones are left alone."""
 ENDING = ".fleet"
 MAGIC = b"dynid%3d" % FORMAT

@@ -23,11 +23,11 @@ from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
-from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent, smallest_joint_inertia
+from ros2_dynid.identification.physical.consistency import Consistent, impose, make_consistent, smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
-from ros2_dynid.identification.physical.essential import Essential, essential
+from ros2_dynid.identification.physical.essential import Essential, EssentialThresholds, essential
 from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from, described_prior, model_prior
-from ros2_dynid.identification.physical.standard import closest, essential_change, full_map, on_leaders, with_drives
+from ros2_dynid.identification.physical.standard import closest, essential_change, on_leaders, with_drives
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.dissipative_fit import dissipative_estimate
 from ros2_dynid.identification.regression.estimate import Estimate, Triangle
@@ -132,7 +132,7 @@ def build_candidates(
     values = {BASE: estimate.value}
     if options.essential:
         report("essential parameters", 0.82)
-        selection = essential(problem.information, full, relative_std=options.essential_std)
+        selection = essential(problem.information, full, EssentialThresholds(options.essential_std))
         estimate = brake_friction(problem, selection.estimate, kept=selection.kept)
         values[ESSENTIAL] = estimate.value
     report("physical parameters", 0.84)
@@ -198,8 +198,8 @@ def build_candidate_fits(
         return brake_friction(problem, prior_fit(blocks).estimate, prior_fit(blocks), blocks=blocks)
 
     def fit_essential(blocks: Sequence[int] | None) -> Estimate:
-        part = problem.information.take_blocks(blocks)
-        few = essential(part, full(blocks), relative_std=options.essential_std, most=dropped)
+        part = problem.information.take(blocks)
+        few = essential(part, full(blocks), EssentialThresholds(options.essential_std), most=dropped)
         return brake_friction(problem, few.estimate, blocks=blocks, kept=few.kept)
 
     fits = {BASE: _remember(fit_base)}
@@ -208,7 +208,7 @@ def build_candidate_fits(
     start = fits[ESSENTIAL if ESSENTIAL in fits else BASE]
 
     def fit_consistent(blocks: Sequence[int] | None) -> Estimate:
-        estimate, part = start(blocks), problem.information.take_blocks(blocks)
+        estimate, part = start(blocks), problem.information.take(blocks)
         prior = None if prior_fit is None else prior_fit(blocks)
         return estimate.with_base(impose_consistency(problem, part, estimate, prior, blocks).value)
 
@@ -232,9 +232,9 @@ def brake_friction(
     """
     rows, two = problem.friction_rows, problem.second
     if two is not None:
-        both = two.information.take_blocks(blocks)
+        both = two.information.take(blocks)
         return two.in_first_stream(dissipative_estimate(both, two.estimate(blocks), rows @ two.back))
-    information, free = problem.information.take_blocks(blocks), None
+    information, free = problem.information.take(blocks), None
     if kept is not None:
         free = ~information.layout.is_base
         free[list(kept)] = True
@@ -282,7 +282,7 @@ def _rows_about(triangle: Triangle, value: Array) -> Triangle:
 
 def _impose_on_both(problem: Problem, second: TwoSensors, reference: Array, blocks: Sequence[int] | None) -> Consistent:
     """Return the consistent parameters closest to both streams of efforts, in the base parameters of the first one."""
-    robot, part, rows = problem.robot, second.information.take_blocks(blocks), problem.friction_rows @ second.back
+    robot, part, rows = problem.robot, second.information.take(blocks), problem.friction_rows @ second.back
     both = dissipative_estimate(part, second.estimate(blocks), rows)
     triangle = weighted_triangle(part, 1.0 / both.sigma)
     imposed = impose(robot, second.base, triangle, both.value, reference, rows)
@@ -327,7 +327,7 @@ def _add_standard(
 ) -> PhysicalParameters:
     """Return the standard parameters closest to the a priori ones (seed 002, eq. 30 to 33)."""
     robot, base, estimate, selection = problem.robot, problem.base, candidates.estimate, candidates.selection
-    reference = made_consistent(robot, standard_vector(robot))
+    reference = make_consistent(robot, standard_vector(robot))
     full = estimate if selection is None else build_estimator(Method.WLS, problem)(None)
     chi = closest(robot, base, full.base, reference, options.distance)
     assert physical.consistency is not None
@@ -337,7 +337,7 @@ def _add_standard(
         weights = 1.0 / estimate.sigma
         change = essential_change(robot, base, problem.information, weights, selection.kept, known, estimate.value)
         if options.distance == "euclidean":
-            chi = on_leaders(robot, base, change - full_map(robot, base) @ known, known)
+            chi = on_leaders(robot, base, change - base.full_map(robot) @ known, known)
         else:
             chi = closest(robot, base, change, known)
         consistency = replace(consistency, essential=consistent_counts(robot, chi))

@@ -20,51 +20,45 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.options import PreparationOptions
 from ros2_dynid.identification.preparation.filters import (
-    HIGHEST,
-    RATE_OVER_CUTOFF,
-    ROW_RATE_OVER_CUTOFF,
+    MAX_CUTOFF_SHARE,
     Cutoffs,
+    CutoffThresholds,
     Spectrum,
-    filtered,
-    half_length,
+    filter_signal,
     lowpass_kernel,
 )
 from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
+from ros2_dynid.identification.preparation.prepared import FilterSetup, Prepared
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
-from ros2_dynid.identification.regression.build_information import period_of
+from ros2_dynid.identification.regression.build_information import measure_motion_period
 from ros2_dynid.identification.regression.dissipative_fit import (
     dissipation_rows,
     dissipative_estimate,
     rows_beside_terms,
 )
 from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.identification.regression.information import BLOCKS, Block, Information, compressed, gather, phase_of
+from ros2_dynid.identification.regression.information import BLOCKS, Block, Information, gather, join_blocks, phase_of
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.torque_std import spread_of, torque_std
+from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples
 
 DRIFT_SECONDS = 1.0
 """Time constant of the torque error that drift is judged by."""
-STILL = 0.02
+STILL_SPEED = 0.02
 """Torque errors of joints slower than this [rad/s or m/s] are left out: Coulomb friction has no known sign there."""
-MOTION_OVER_ROWS = 2.2
-"""Cut-off of the positions over that of the rows."""
-MOST = 60
+MAX_BLOCKS = 60
 """Blocks kept: then pairs are joined, or the oldest forgotten."""
-LONGEST = 0.1
+LONGEST_BLOCK_SHARE = 0.1
 """Longest block, as a share of the memory: within a block nothing is forgotten."""
-REMEMBERED = 20
+HISTORY_RATE = 20
 """Positions that are kept of a second, to see whether the motion repeats."""
 FEWEST_PHASES = 6
 """Blocks of the period from which on they tell something."""
-CLOCK_SET = 0.5
+CLOCK_STEP = 0.5
 """A stamp that steps back by more than this [s] is a clock that was set: the stream begins anew."""
-SLOW = 0.02
-"""Share of a joint's top speed below which its rows are left out."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +95,9 @@ class OnlineEstimator:
         self.layout = ColumnLayout(len(self.base), n_delay=1)
         self._dependence = np.ones((n, self.layout.size), dtype=bool)
         self._dependence[:, self.layout.base] = find_dependence(robot, self._columns)
-        position = min(cutoff, HIGHEST * rate)
-        self._like = _like(robot, rate, position, row_rate)
-        assert self._like.cutoffs is not None
-        self._margin = self._like.filter.dropped
+        position = min(cutoff, MAX_CUTOFF_SHARE * rate)
+        self._setup = _choose_filters(n, rate, position, row_rate)
+        self._filter = self._setup.describe(PreparationOptions.slow)
         # drift is judged as the samples come
         self._step = max(1, round(rate / row_rate))
         self._kernels = [lowpass_kernel(position, rate, derivative) for derivative in range(3)]
@@ -112,7 +105,7 @@ class OnlineEstimator:
         self._pending: deque[tuple[float, Array, Array]] = deque()  # one thread may take while another works
         self._waiting: list[Array] = []
         self._last_row = -np.inf
-        self._history: deque[Array] = deque(maxlen=int(REMEMBERED * 4.0 * memory) + 1)
+        self._history: deque[Array] = deque(maxlen=int(HISTORY_RATE * 4.0 * memory) + 1)
         self._length = block
         self.blocks: list[Block] = []
         self._terms = robot.friction
@@ -132,13 +125,12 @@ class OnlineEstimator:
 
     def work(self, reference: IdentifiedModel | None = None) -> int:
         """Turn what came into rows and update the estimate; return the number of rows used."""
-        came = [self._pending.popleft() for _ in range(len(self._pending))]
-        if not came:
+        new = np.array([(t, *q, *tau) for t, q, tau in (self._pending.popleft() for _ in range(len(self._pending)))])
+        if not len(new):
             return 0
-        new = np.array([(t, *q, *tau) for t, q, tau in came])
         before = self._waiting[-1][-1, 0] if self._waiting else -np.inf
         if not np.all(np.isfinite(new)) or np.any(
-            np.diff(new[:, 0], prepend=max(before, new[0, 0] - 1.0)) < -CLOCK_SET
+            np.diff(new[:, 0], prepend=max(before, new[0, 0] - 1.0)) < -CLOCK_STEP
         ):
             self._tail, self._waiting, self._last_row = self._tail[:0], [], -np.inf
             return 0
@@ -147,10 +139,10 @@ class OnlineEstimator:
         self._remember(new)
         self._waiting.append(new)
         first, last = self._waiting[0][0, 0], self._waiting[-1][-1, 0]
-        if last - first < self._block + 2.0 * self._margin:
+        if last - first < self._block + 2.0 * self._filter.dropped:
             return 0
         data = np.concatenate(self._waiting)
-        self._waiting = [data[data[:, 0] > last - 2.0 * self._margin - 2.0 / self._like.filter.row_rate]]
+        self._waiting = [data[data[:, 0] > last - 2.0 * self._filter.dropped - 2.0 / self._filter.row_rate]]
         return self._use(data, reference)
 
     def _use(self, data: Array, reference: IdentifiedModel | None) -> int:
@@ -158,7 +150,7 @@ class OnlineEstimator:
         n = len(self.robot.active)
         samples = Samples(data[:, 0], self.robot.active_names, data[:, 1 : n + 1], tau=data[:, n + 1 :])
         try:
-            prepared = prepare(self.robot, samples, like=self._like)
+            prepared = prepare(self.robot, samples, like=self._setup)
         except InputError:  # the robot stands still, or samples were lost
             return 0
         self._top_speed = np.maximum(self._top_speed, np.quantile(np.abs(prepared.dq), 0.99, axis=0))
@@ -170,10 +162,10 @@ class OnlineEstimator:
         if not any(rows.keep.any() for rows in chunks):
             return 0
         n_rows = sum(len(rows.t) for rows in chunks)
-        found = gather(chunks, self._dependence, n_rows, self.layout, n_blocks=1).blocks[0]
+        (block,) = gather(chunks, self._dependence, n_rows, self.layout, n_blocks=1).blocks
         self._last_row = float(chunks[-1].t[-1])
-        self._add(found)
-        return int(found.rows.sum())
+        self._add(block)
+        return int(block.rows.sum())
 
     def _new(self, rows: Rows) -> Rows:
         """Return the rows with those left out that were used before."""
@@ -187,9 +179,9 @@ class OnlineEstimator:
             self.blocks[-1] = self._joined(self.blocks[-1], block)
         else:
             self.blocks.append(block)
-        if len(self.blocks) <= MOST:
+        if len(self.blocks) <= MAX_BLOCKS:
             return
-        if 2.0 * self._length <= LONGEST * self._memory:
+        if 2.0 * self._length <= LONGEST_BLOCK_SHARE * self._memory:
             self._length *= 2.0
             pairs = [self.blocks[k : k + 2] for k in range(0, len(self.blocks), 2)]
             self.blocks = [pair[0] if len(pair) == 1 else self._joined(*pair) for pair in pairs]
@@ -198,9 +190,7 @@ class OnlineEstimator:
 
     def _joined(self, older: Block, newer: Block) -> Block:
         """Return two neighbouring blocks as one, as old as the newer of them."""
-        faded = self._faded(older, newer.end)
-        R = tuple(compressed(np.vstack(pair)) for pair in zip(faded.R, newer.R, strict=True))
-        return Block(R, faded.rows + newer.rows, older.start, newer.end)
+        return join_blocks([self._faded(older, newer.end), newer])
 
     def _faded(self, block: Block, now: float) -> Block:
         """Return a block as it counts at time `now` [s]."""
@@ -224,27 +214,25 @@ class OnlineEstimator:
             self._history.clear()
             last = -np.inf
         for row in new:
-            if row[0] - last >= 1.0 / REMEMBERED:
+            if row[0] - last >= 1.0 / HISTORY_RATE:
                 last = row[0]
                 self._history.append(row[: len(self.robot.active) + 1])
 
     def _phases(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
         """Return the blocks joined by their phase if the motion repeats: then its own errors come again."""
-        if len(self._history) < REMEMBERED:
+        if len(self._history) < HISTORY_RATE:
             return ()
         history = np.array(self._history)
-        grid = np.arange(history[0, 0], history[-1, 0], 1.0 / REMEMBERED)
-        period = period_of(np.column_stack([np.interp(grid, history[:, 0], q) for q in history.T[1:]]), REMEMBERED)
+        grid = np.arange(history[0, 0], history[-1, 0], 1.0 / HISTORY_RATE)
+        period = measure_motion_period(
+            np.column_stack([np.interp(grid, history[:, 0], q) for q in history.T[1:]]), HISTORY_RATE
+        )
         if period is None or period < FEWEST_PHASES * self._length:
             return ()
         count = min(BLOCKS, int(period / self._length))
         places = phase_of(np.array([0.5 * (block.start + block.end) for block in blocks]), period, count)
-        together = []
-        for k in np.unique(places):
-            same = [block for block, place in zip(blocks, places, strict=True) if place == k]
-            R = tuple(compressed(np.vstack(parts)) for parts in zip(*(block.R for block in same), strict=True))
-            together.append(Block(R, np.sum([block.rows for block in same], axis=0), float(k), float(k + 1)))
-        return tuple(together)
+        phases = [join_blocks([blocks[i] for i in np.flatnonzero(places == k)]) for k in np.unique(places)]
+        return tuple(phases)
 
     def estimate(self) -> IdentifiedModel | None:
         """Return the estimate with its standard deviations, or None before the data determine every parameter."""
@@ -255,25 +243,22 @@ class OnlineEstimator:
         if information is None or len(information.blocks) < 3:
             return None
         try:
-            found = wls(information)
+            estimate = wls(information)
         except DynidError:  # too few rows yet
             return None
-        if not np.all(found.base_identified):
+        if not np.all(estimate.base_identified):
             return None
         rows, least = self._friction_rows()
-        found = dissipative_estimate(information, found, rows, least=least)
+        estimate = dissipative_estimate(information, estimate, rows, least=least)
+        delay = {"seconds": estimate.delay, "std": estimate.delay_std}
+        sigma = estimate.sigma.tolist()
         return model_of(
             replace(self.robot, friction=self._terms),
             self.base,
-            found.base,
-            found.base_std,
-            found.base_covariance,
-            obtained={
-                "method": "sequential",
-                "sigma": found.sigma.tolist(),
-                "dof": found.dof,
-                "delay": {"seconds": found.delay, "std": found.delay_std},
-            },
+            estimate.base,
+            estimate.base_std,
+            estimate.base_covariance,
+            obtained={"method": "sequential", "sigma": sigma, "dof": estimate.dof, "delay": delay},
         )
 
     def _friction_rows(self) -> tuple[Array, Array]:
@@ -301,41 +286,27 @@ class OnlineEstimator:
         std = torque_std(reference, q, dq, ddq)
         share = np.exp(-self._step / self._rate / DRIFT_SECONDS)
         for square, spread, speed in zip(error**2, np.where(np.isfinite(std), std, 0.0) ** 2, np.abs(dq), strict=True):
-            fast = speed > STILL
+            fast = speed > STILL_SPEED
             self._error[fast] = share * self._error[fast] + (1 - share) * square[fast]
             self._variance[fast] = share * self._variance[fast] + (1 - share) * spread[fast]
 
     def drift(self, reference: IdentifiedModel, ratio: float) -> Drift:
         """Compare the recent torque error with what the reference's own data and its error bars allow for."""
         usual = np.array([reference.fit[name].rms for name in self.robot.active_names])
-        level = np.maximum(usual, spread_of(reference).sigma)
+        level = np.maximum(usual, torque_scatter(reference).sigma)
         expected = np.sqrt(level**2 + self._variance)
         now = np.sqrt(self._error) / np.where(expected > 0, expected, 1.0)
         worst = int(np.argmax(now))
         return Drift(now, self.robot.active_names[worst], bool(now[worst] > ratio))
 
 
-def _like(robot: Robot, rate: float, position: float, row_rate: float) -> Prepared:
-    """Return an empty piece of a recording whose grid and filters all later ones take."""
-    n = len(robot.active)
-    row = position / MOTION_OVER_ROWS
-    step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
-    row_step = max(1, int(rate / step / min(row_rate, ROW_RATE_OVER_CUTOFF * row) + 0.5))
-    none = np.zeros((2, n))
-    dropped = (half_length(position, rate) + step * half_length(row, rate / step)) / rate
-    empty = as_prepared(robot, none, none, none, none, np.array([0.0, 1.0 / rate]))
-    settings = replace(
-        empty.filter,
-        position_cutoff=position,
-        row_cutoff=row,
-        inner_rate=rate / step,
-        row_rate=rate / step / row_step,
-        slow=SLOW,
-        dropped=dropped,
-        velocity=("position",) * n,
-    )
-    known = FirstPiece(rate, Spectrum(np.zeros(n), np.ones(n), np.full(n, position)))
-    return replace(empty, filter=settings, cutoffs=Cutoffs(position, row, step, row_step), known=known)
+def _choose_filters(n: int, rate: float, position: float, row_rate: float) -> FilterSetup:
+    """Return grid and filters of all pieces of a stream of n joints, for a cut-off of the positions [Hz]."""
+    limits = CutoffThresholds()
+    row, step = position / limits.least_rows_to_position, limits.inner_step(position, rate)
+    row_step = limits.row_step(row, rate / step, min(row_rate, limits.row_rate * row))
+    spectrum = Spectrum(np.zeros(n), np.ones(n), np.full(n, position), rate)
+    return FilterSetup(spectrum, Cutoffs(position, row, step, row_step), ("position",) * n)
 
 
 def _without_terms(reference: IdentifiedModel, prepared: Prepared) -> Prepared:
@@ -352,6 +323,6 @@ def _without_terms(reference: IdentifiedModel, prepared: Prepared) -> Prepared:
 
 def _inside(x: Array, kernel: Array, step: int) -> Array:
     """Return the kernel's outputs at every step-th place of x, shape (N, n), from the first one where it fits."""
-    pad = (-(len(kernel) - 1)) % step  # `filtered` counts its places from the first sample
+    pad = (-(len(kernel) - 1)) % step  # `filter_signal` counts its places from the first sample
     padded = np.concatenate((np.zeros((pad, x.shape[1])), x)) if pad else x
-    return filtered(padded, kernel, step)
+    return filter_signal(padded, kernel, step)

@@ -31,7 +31,7 @@ from ros2_dynid.identification.regression.build_information import (
     BuildInformation,
     OnChunk,
     build_information,
-    repetition,
+    find_motion_period,
 )
 from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
@@ -122,7 +122,7 @@ class Problem:
                     information.layout,
                     weight=weight,
                     on_chunk=on_chunk,
-                    period=repetition(p),
+                    period=find_motion_period(p),
                 )
                 for k, p in enumerate(self.prepared)
             ]

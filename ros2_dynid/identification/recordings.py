@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ros2_dynid.errors import Note
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import Filter, PreparationOptions, Prepared, prepare, prepare_pieces
-from ros2_dynid.identification.preparation.prepared import shift_effort
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare, prepare_pieces
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared, shift_effort
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import Progress
 from ros2_dynid.recording.read import ClockSetBackError, ahead, in_order, iter_samples, joined_samples, streamed

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
@@ -24,17 +23,17 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import half_width
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
-CONFIDENCE = 0.95
 LEFT_OUT = 1.25
 """Variance of parameters with one of five stretches left out, over that with all of them."""
 CHUNK = 2000
 """Samples whose regressor is held at a time."""
-FELT = 1e-9
+ZERO_COLUMN = 1e-9
 """A column of W counts as zero below this fraction of the largest element."""
 
 
@@ -53,9 +52,8 @@ class TorqueScatter:
 
     @property
     def width(self) -> float:
-        """Half width of a band that holds CONFIDENCE of all measurements, in standard deviations (Student)."""
-        level = 0.5 + CONFIDENCE / 2
-        return float(stdtrit(self.dof, level) if np.isfinite(self.dof) else ndtri(level))
+        """Half width of the band for measurements, in standard deviations (Student)."""
+        return half_width(self.dof)
 
     def std(self, W: Array) -> Array:
         """Return the standard deviation of W value, shape (n, m), for rows W (b, n, m)."""
@@ -63,7 +61,7 @@ class TorqueScatter:
         flat = W.reshape(b, n * m)
         variance = np.maximum(np.sum(flat * (self.covariance @ flat), axis=0), 0.0)
         open_columns = np.abs(flat[~self.identified])
-        variance[np.any(open_columns > FELT * np.abs(flat).max(initial=0.0), axis=0)] = np.inf
+        variance[np.any(open_columns > ZERO_COLUMN * np.abs(flat).max(initial=0.0), axis=0)] = np.inf
         return np.asarray(np.sqrt(variance).reshape(n, m))
 
     def measured(self, W: Array) -> Array:
@@ -71,7 +69,7 @@ class TorqueScatter:
         return np.hypot(self.std(W), self.sigma[:, None])
 
 
-def band_level(information: Information, found: Estimate, held_out: Array | None) -> Array:
+def band_level(information: Information, estimate: Estimate, held_out: Array | None) -> Array:
     """Return the level of the errors about a prediction that the parameters' covariance does not explain, shape (n,).
 
     held_out: rms error of each joint on stretches left out in turn, (n,) [N.m or N]; None: not known. What is not in
@@ -80,16 +78,16 @@ def band_level(information: Information, found: Estimate, held_out: Array | None
     off. Never below the residual level.
     """
     if held_out is None:
-        return found.sigma
+        return estimate.sigma
     explained = np.empty(information.n)
     for j, columns in enumerate(information.columns):
         R = information.triangle(j)[:, :-1]
-        C = found.covariance[np.ix_(columns, columns)]
+        C = estimate.covariance[np.ix_(columns, columns)]
         explained[j] = float(np.sum((R @ C) * R)) / max(int(information.rows[j]), 1)
-    return np.sqrt(np.maximum(found.sigma**2, held_out**2 - LEFT_OUT * explained))
+    return np.sqrt(np.maximum(estimate.sigma**2, held_out**2 - LEFT_OUT * explained))
 
 
-def spread_of(model: IdentifiedModel) -> TorqueScatter:
+def torque_scatter(model: IdentifiedModel) -> TorqueScatter:
     """Return the spread of a model's torques; sigma is zero where the file does not tell it."""
     sigma, n = model.obtained.get("band_sigma", model.obtained.get("sigma")), len(model.robot.active)
     numbers = [float(s) for s in sigma if isinstance(s, float | int)] if isinstance(sigma, list) else []
@@ -121,7 +119,7 @@ def torque_std(
     columns = [place[name] for name in model.leaders]
     absent = [k for k, name in enumerate(model.leaders) if group_of(name) in ("friction", "offset") and not friction]
     with_terms = friction and model.friction_covariance is not None
-    spread, out = spread_of(model), np.empty(motion[0].shape)
+    spread, out = torque_scatter(model), np.empty(motion[0].shape)
     if with_terms:
         C = model.known_covariance
         identified = np.append(spread.identified, np.ones(len(C) - len(columns), dtype=bool))
@@ -159,7 +157,7 @@ def error_bars(model: IdentifiedModel) -> ErrorBars:
     The largest is that over random motions within the robot's limits; NaN where the file does not tell the residual
     level, or where the torque depends on a parameter that the data did not determine.
     """
-    return bars_of(model.robot, model.leaders, spread_of(model))
+    return bars_of(model.robot, model.leaders, torque_scatter(model))
 
 
 def bars_of(robot: Robot, leaders: Sequence[str], spread: TorqueScatter) -> ErrorBars:

@@ -13,7 +13,7 @@ from scipy.linalg import block_diag
 from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel, TorqueData
-from ros2_dynid.identification.torque_std import spread_of, torque_std
+from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.friction import FrictionTerm, law_columns
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
@@ -198,7 +198,7 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
     torque_sets_by_key: dict[str, TorqueSet] = {}
     for name, rows in sets.items():
         joints = []
-        width = spread_of(model).width * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
+        width = torque_scatter(model).width * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
         for j, joint in enumerate(active(model.robot)):
             residual = rows.tau[:, j] - rows.predicted[:, j]
             residual = residual[np.isfinite(residual)]

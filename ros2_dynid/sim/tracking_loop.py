@@ -9,8 +9,6 @@ Hundsdorfer, 1999), of second order with any approximate Jacobian: here that of 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -207,8 +205,3 @@ def refuse_lost_control(model: ForwardDynamics, command: Command, q: Array) -> N
         name = model.robot.active_names[int(np.argmax(too_far))]
         what = f"joint {name!r}: the simulated robot does not follow its reference"
         raise InputError(what, "check the gains of the controller, or excite the robot more", model.robot.name)
-
-
-def segments_of(lengths: Sequence[int]) -> tuple[slice, ...]:
-    """Return segments of these lengths, one after the other."""
-    return tuple(slice(a, b) for a, b in itertools.pairwise((0, *itertools.accumulate(lengths))))

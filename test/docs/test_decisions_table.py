@@ -13,6 +13,18 @@ import pytest
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
 from ros2_dynid.identification.decisions.row_cutoff import RowCutoffThresholds
 from ros2_dynid.identification.friction import FrictionThresholds
+from ros2_dynid.identification.physical.essential import EssentialThresholds
+from ros2_dynid.identification.preparation.even_grid import (
+    BurstThresholds,
+    ClockThresholds,
+    GridThresholds,
+    QuantumThresholds,
+    RepeatThresholds,
+)
+from ros2_dynid.identification.preparation.filters import CutoffThresholds, SpectrumThresholds
+from ros2_dynid.identification.preparation.prepare import SignalThresholds, VelocityThresholds
+from ros2_dynid.identification.preparation.rows import RowThresholds
+from ros2_dynid.identification.regression.build_information import RepetitionThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
 from ros2_dynid.identification.validation.diagnosis import DegreesThresholds, MountingThresholds
 from ros2_dynid.identification.validation.effort_scale import ContradictionThresholds, EffortThresholds
@@ -25,6 +37,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "identification.md"
 
 
 DECISIONS = [
+    SignalThresholds,
+    RepeatThresholds,
+    ClockThresholds,
+    GridThresholds,
+    BurstThresholds,
+    QuantumThresholds,
+    SpectrumThresholds,
+    CutoffThresholds,
+    VelocityThresholds,
+    RowThresholds,
+    RepetitionThresholds,
+    EssentialThresholds,
     RowCutoffThresholds,
     EffortDelayThresholds,
     FrictionThresholds,

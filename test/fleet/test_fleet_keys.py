@@ -15,8 +15,7 @@ from ros2_dynid.fleet.fleet_file import Member
 from ros2_dynid.fleet.recordings import Identity
 from ros2_dynid.fleet.robot_folder import RobotResult, store_robot
 from ros2_dynid.fleet.store import Store, packed
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.model.forces import Force, ForceKind
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity

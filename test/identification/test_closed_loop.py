@@ -14,8 +14,8 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instruments import instrument_motion, motion_band, noise_share
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.estimator_advice import advise_estimator

@@ -15,7 +15,8 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instrumental import cross_moments
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import as_prepared, prepare
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

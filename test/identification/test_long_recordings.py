@@ -11,10 +11,11 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import as_prepared, prepare
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import build_information, repetition
+from ros2_dynid.identification.regression.build_information import build_information, find_motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import BLOCKS, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls
@@ -35,7 +36,7 @@ def repeating(t, q):
     robot = load_robot("demo3")
     zero = np.zeros((len(t), 3))
     q3 = np.column_stack((q, q[:, 0]))
-    return repetition(as_prepared(robot, q3, zero, zero, zero, t))
+    return find_motion_period(as_prepared(robot, q3, zero, zero, zero, t))
 
 
 @pytest.mark.parametrize("period", [7.0, 12.345])

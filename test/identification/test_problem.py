@@ -13,8 +13,8 @@ import yaml
 
 from motions import five_waves
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls

@@ -14,8 +14,9 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import impose_consistency
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare, prepare_pieces
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare, prepare_pieces
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import restrict

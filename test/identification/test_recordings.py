@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from motions import five_waves
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import shift_effort
 from ros2_dynid.identification.recordings import PIECE_SAMPLES, prepare_file, prepare_recordings
 from ros2_dynid.model.load import load_robot

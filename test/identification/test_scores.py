@@ -16,8 +16,9 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import build_candidates
 from ros2_dynid.identification.estimation import estimate_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
+from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import different_motion

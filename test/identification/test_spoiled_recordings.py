@@ -14,9 +14,8 @@ from scipy import signal
 
 from recordings import DATA, simulated, simulated_truth, tx40
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions
-from ros2_dynid.identification.preparation.even_grid import bursts as found_bursts
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
+from ros2_dynid.identification.preparation.even_grid import find_bursts
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples
@@ -191,15 +190,15 @@ def test_a_spoiled_recording_gives_as_good_a_model_or_a_diagnosis(name, spoil):
 def test_bursts_are_found_where_they_are_and_nowhere_else(name):
     _, recordings, held_out = good(name)
     for samples in (*recordings, held_out):
-        assert not found_bursts(samples.tau).any()
+        assert not find_bursts(samples.tau).any()
     if name != "simulated":
         return
     spoiled, (samples,) = bursts(recordings[0], np.random.default_rng(0)), recordings
-    truly, seen = np.any(spoiled.tau != samples.tau, axis=1), found_bursts(spoiled.tau).any(axis=1)
+    truly, seen = np.any(spoiled.tau != samples.tau, axis=1), find_bursts(spoiled.tau).any(axis=1)
     assert np.all(seen[truly]) and np.mean(seen) < 2.0 * np.mean(truly)
     jumps = np.where(np.arange(4000)[:, None] % 400 < 200, 1.0, -1.0) * np.ones(3)  # dry friction without any noise
-    assert not found_bursts(jumps + 1e-3 * np.sin(np.arange(4000.0))[:, None]).any()
-    assert not found_bursts(jumps[:100]).any()
+    assert not find_bursts(jumps + 1e-3 * np.sin(np.arange(4000.0))[:, None]).any()
+    assert not find_bursts(jumps[:100]).any()
 
 
 def test_a_delay_that_is_given_is_used_as_given():

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
@@ -26,6 +27,9 @@ from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level, bars_of, error_bars, torque_std
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import PRISMATIC, Limits
 from ros2_dynid.pipeline import identify
 
 MOTION = np.random.default_rng(3).uniform(-1, 1, (3, 60, 6)) * np.array([1.5, 1.5, 3.0])[:, None, None]
@@ -102,7 +106,7 @@ def test_std_does_not_depend_on_how_many_samples_are_held_at_a_time(models, monk
 def test_the_scatter_that_a_file_tells(models, obtained, level, dof):
     std = models[0].std.copy()
     std[3] = np.inf
-    found = module.spread_of(replace(models[0], obtained=obtained, std=std))
+    found = module.torque_scatter(replace(models[0], obtained=obtained, std=std))
     assert found.sigma.tolist() == level and found.dof == dof
     assert found.identified.tolist() == [k != 3 for k in range(len(std))]
     np.testing.assert_array_equal(found.covariance, models[0].covariance)
@@ -158,7 +162,7 @@ def test_band_holds_held_out_rows_and_counts_those_outside():
 
 def test_bars_of_a_model_are_those_of_its_file(models):
     model = replace(models[0], obtained={"sigma": [1.0, 2.0, 3.0, 4.0, 5.0, 0.0]})
-    found, wanted = error_bars(model), bars_of(model.robot, model.leaders, module.spread_of(model))
+    found, wanted = error_bars(model), bars_of(model.robot, model.leaders, module.torque_scatter(model))
     np.testing.assert_array_equal(found.sigma, [1.0, 2.0, 3.0, 4.0, 5.0, np.nan])
     np.testing.assert_array_equal(found.torque_std, wanted.torque_std)
     assert np.all(found.torque_std > 0.0)
@@ -208,3 +212,44 @@ def test_band_level_is_that_of_held_out_errors_without_what_the_covariance_expla
 def test_band_is_wider_where_few_blocks_tell_it():
     few, many = (TorqueScatter(np.eye(1), np.ones(1, dtype=bool), np.ones(1), dof) for dof in (9.0, np.inf))
     assert few.width == pytest.approx(2.262, abs=1e-3) and many.width == pytest.approx(1.960, abs=1e-3)
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_error_bars_are_the_largest_over_motions_within_the_limits(limited):
+    robot = load_robot("demo3")
+    if not limited:
+        joints = [replace(j, limits=Limits(-0.5, 0.3) if k == 0 else Limits()) for k, j in enumerate(robot.joints)]
+        joints[2] = replace(joints[2], sigma=PRISMATIC)
+        robot = replace(robot, joints=tuple(joints), parameters={})
+    base = base_parameters(robot)
+    rng = np.random.default_rng(4)
+    L = rng.normal(size=(len(base.leaders), len(base.leaders)))
+    spread = TorqueScatter(L @ L.T, np.ones(len(base.leaders), dtype=bool), np.array([0.3, 0.0, 0.5]))
+    found = bars_of(robot, base.leaders, spread)
+    draw = np.random.default_rng(0)
+    q, dq, ddq = (draw.uniform(-1.0, 1.0, (500, 3)) for _ in range(3))
+    for k, joint in enumerate(robot.joints):
+        x, reach = joint.limits, 1.0 if joint.sigma == PRISMATIC else np.pi
+        lower, upper = max(x.lower, -reach), min(x.upper, reach)
+        q[:, k] = lower + (q[:, k] + 1) / 2 * (upper - lower)
+        dq[:, k] *= x.velocity if limited else 1.0
+        ddq[:, k] *= x.acceleration if limited else 1.0
+    place = [standard_names(robot).index(name) for name in base.leaders]
+    Y = regressor(robot, q, dq, ddq)[:, :, place]
+    std = np.sqrt(np.einsum("tnb,bc,tnc->tn", Y, spread.covariance, Y)).max(axis=0)
+    np.testing.assert_allclose(found.torque_std, std, rtol=1e-9)
+    np.testing.assert_array_equal(found.sigma, [0.3, np.nan, 0.5])
+    open_one = replace(spread, identified=np.arange(len(base.leaders)) != 0)
+    assert np.isnan(bars_of(robot, base.leaders, open_one).torque_std).any()
+
+
+@pytest.mark.parametrize("dof", [5.0, 40.0, np.inf])
+def test_a_band_holds_95_percent(dof):
+    spread = TorqueScatter(np.diag([0.04, 0.09]), np.ones(2, dtype=bool), np.array([0.5, 0.0]), dof)
+    assert spread.width == pytest.approx(norm.ppf(0.975) if np.isinf(dof) else t.ppf(0.975, dof))
+    W = np.array([[[1.0, 2.0], [0.0, 1.0]], [[3.0, -1.0], [1.0, 0.0]]])
+    wanted = np.sqrt(0.04 * W[0] ** 2 + 0.09 * W[1] ** 2)
+    np.testing.assert_allclose(spread.std(W), wanted)
+    np.testing.assert_allclose(spread.measured(W), np.hypot(wanted, [[0.5], [0.0]]))
+    unknown = replace(spread, identified=np.array([True, False]))
+    assert np.isinf(unknown.std(W)).tolist() == [[True, True], [True, False]]

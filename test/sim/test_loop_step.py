@@ -17,6 +17,7 @@ from ros2_dynid.dynamics.friction import carried_torque, terms_torque
 from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.prepared import consecutive_slices
 from ros2_dynid.model.forces import Force, ForceKind
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
@@ -33,7 +34,6 @@ from ros2_dynid.sim.tracking_loop import (
     Command,
     JointController,
     refuse_lost_control,
-    segments_of,
     simulate_tracking,
     slowest_pole,
 )
@@ -53,7 +53,7 @@ def command_of(lengths, rate=500.0, seed=0):
     step = round(1000.0 / rate)
     q, dq, t = q[::step], dq[::step], t[::step]
     added = np.stack([3.0 * np.sin(t), -5.0 * np.cos(2.0 * t), 1.0 + t], axis=1)
-    return Command(rate, q, dq, added, segments_of(lengths))
+    return Command(rate, q, dq, added, consecutive_slices(lengths))
 
 
 # --- one step of the loop
@@ -138,7 +138,7 @@ def test_stretches_are_one_motion_from_each_segments_own_start():
             np.testing.assert_allclose(theirs, mine, atol=1e-4 * max(np.abs(mine).max(), 1e-9))
         np.testing.assert_allclose(found.ddq[part], np.gradient(found.dq[part], 1.0 / command.rate, axis=0))
     assert found.time_constant == pytest.approx(1.0 / slowest_pole(MODEL, OWN, command))
-    assert segments_of([3, 1, 2]) == (slice(0, 3), slice(3, 4), slice(4, 6))
+    assert consecutive_slices([3, 1, 2]) == (slice(0, 3), slice(3, 4), slice(4, 6))
 
 
 @pytest.mark.parametrize("corner", [np.inf, 200.0])

@@ -21,8 +21,7 @@ from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.loads.tool_fit import Tool
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import Diagnosis, Finding
 from ros2_dynid.identification.validation.effort_scale import EffortEvidence
 from ros2_dynid.model.load import find_robot_file, load_robot

@@ -13,8 +13,7 @@ import pytest
 from recordings import simulated
 from ros2_dynid.codec import decode, encode
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.recording.samples import Reading, Units
 from ros2_dynid.usecases.check import CheckRequest, check
 from ros2_dynid.usecases.gains import GainsRequest, gains

@@ -54,9 +54,9 @@ def shift_late_efforts(
     """Return the recordings with their efforts shifted by a delay that is too large for its column, their information
     and the evidence. Each shift must make the error smaller."""
     limits, recordings = thresholds or EffortDelayThresholds(), tuple(prepared)
-    if not information.layout.n_delay or any(p.known is None for p in recordings):
+    if not information.layout.n_delay or any(p.spectrum is None for p in recordings):
         return recordings, information, EffortDelayDecision()
-    fastest = max(float(np.median(p.known.spectrum.motion)) for p in recordings if p.known is not None)
+    fastest = max(float(np.median(p.spectrum.motion)) for p in recordings if p.spectrum is not None)
     expressed = limits.first_order / (2.0 * np.pi * max(fastest, limits.slowest_motion))
     evidence = [_delay_and_error(information)]
     for _ in range(limits.steps):

@@ -33,7 +33,7 @@ from ros2_dynid.identification.regression.dissipative_fit import (
 )
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, restrict
-from ros2_dynid.identification.regression.least_squares import weighted, weighted_triangle, wls
+from ros2_dynid.identification.regression.least_squares import solve_weighted, weighted_triangle, wls
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
@@ -117,12 +117,12 @@ def choose_friction_law(
     rows = _LawRows(robot, base, tuple(prepared), delay, plain_rows, top, temperatures)
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
     every = max(1, chunks // thresholds.chunks)
-    solution, weights = weighted(information, iterations=FIRST_ITERATIONS)
+    solution, weights = solve_weighted(information, iterations=FIRST_ITERATIONS)
     rows = rows.with_gear_torque(solution.value[information.layout.base])
     if any(term.kind.loaded for term in terms):
         # a fit with plain friction is off where friction grows with the load, and so is the gear torque
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
-        solution, weights = weighted(rows.build(with_load, every))
+        solution, weights = solve_weighted(rows.build(with_load, every))
         rows = rows.with_gear_torque(solution.value[information.layout.base])
     reversals = build_standstill_terms(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
     tried = rows.build((*terms, *reversals), every)
@@ -186,7 +186,7 @@ def _independent_share(filters: Filter) -> float:
 
 def _fit_braking(information: Information, braking_rows: Array) -> Array:
     """Return the provisional fit of friction that brakes, braking_rows @ value >= 0, shape (size,)."""
-    solution, weights = weighted(information, iterations=FIRST_ITERATIONS)
+    solution, weights = solve_weighted(information, iterations=FIRST_ITERATIONS)
     return constrain(weighted_triangle(information, weights).W, solution.value, braking_rows).value
 
 

@@ -16,10 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ros2_dynid.identification.preparation.filters import (
-    LOBES,
-    LOOKED_AT,
-    ROW_RATE_OVER_CUTOFF,
-    SHARE_OF_ENDS,
+    CutoffThresholds,
+    SpectrumThresholds,
     lowpass_kernel,
 )
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -75,7 +73,7 @@ def select_row_cutoff(
     limits = thresholds or RowCutoffThresholds()
     proposed = min(p.filter.row_cutoff or 0.0 for p in prepared)
     beginnings = [_beginning(p) for p in prepared]
-    lowest = max(LOBES / (SHARE_OF_ENDS * float(p.t[-1] - p.t[0])) for p in beginnings)
+    lowest = max(CutoffThresholds().lowest_cutoff(float(p.t[-1] - p.t[0]), 1.0) for p in beginnings)
     cutoffs = [
         cutoff for cutoff in (max(one, lowest) for one in limits.cutoffs) if limits.well_below * cutoff <= proposed
     ]
@@ -94,7 +92,7 @@ def refilter_rows(prepared: Prepared, cutoff: float) -> Prepared:
     """Return the recording with another second low-pass [Hz], as far as its stretches are long enough for it."""
     rate = prepared.filter.inner_rate
     kernel = lowpass_kernel(cutoff, rate)
-    step = max(1, int(rate / (ROW_RATE_OVER_CUTOFF * cutoff) + 0.5))
+    step = CutoffThresholds().row_step(cutoff, rate)
     return replace(
         prepared,
         kernel=kernel,
@@ -137,8 +135,8 @@ def _fit_error(information: Information) -> float:
 
 
 def _beginning(prepared: Prepared) -> Prepared:
-    """Return the first LOOKED_AT seconds of a recording."""
-    end = int(np.searchsorted(prepared.t, float(prepared.t[0]) + LOOKED_AT))
+    """Return as much of a recording as its spectrum is taken from."""
+    end = int(np.searchsorted(prepared.t, float(prepared.t[0]) + SpectrumThresholds.seconds))
     if end >= len(prepared.t):
         return prepared
     kernel = 1 if prepared.kernel is None else len(prepared.kernel)

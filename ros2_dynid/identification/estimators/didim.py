@@ -16,7 +16,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.estimator import Fit
-from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, moved, not_settled
+from ros2_dynid.identification.estimators.idim_iv import iterate_estimates
 from ros2_dynid.identification.estimators.instruments import in_band, motion_band
 from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
 from ros2_dynid.identification.options import Method
@@ -31,9 +31,9 @@ from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
-EXPLAINED = 0.5
+UNEXPLAINED_SHARE = 0.5
 """Share of the distance between robot and reference that a simulation with the right controller leaves, at most."""
-MATTERS = 2e-3
+HARMLESS_SHARE = 2e-3
 """Distance between simulated and recorded motion, over the motion, below which it does not matter: estimates would be
 off by about this share."""
 
@@ -45,16 +45,15 @@ def didim(
 
     first: where to start; rows: from an estimate to the information of measured torques on simulated rows.
     """
-    found = first
-    for _ in range(ROUNDS):
-        information = rows(found)
-        before, found = found, output_error(information, prior)
-        if moved(before, found) < SETTLED:
-            return found, information
-    raise not_settled(Method.DIDIM)
+
+    def step_towards_torques(estimate: Estimate) -> tuple[Estimate, Information]:
+        information = rows(estimate)
+        return fit_output_error(information, prior), information
+
+    return iterate_estimates(first, step_towards_torques)
 
 
-def output_error(information: Information, prior: Array | None = None) -> Estimate:
+def fit_output_error(information: Information, prior: Array | None = None) -> Estimate:
     """Return a Gauss-Newton step with its error bars: weighted least squares on simulated rows."""
     return replace(wls(information, prior), method=Method.DIDIM)
 
@@ -98,7 +97,7 @@ def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[st
         off += np.sum((moved_ - was) ** 2, axis=0)
         led += np.sum((meant - was) ** 2, axis=0)
         size += np.sum((was - was.mean(axis=0)) ** 2, axis=0) if len(was) else 0.0
-    wrong = (off > EXPLAINED**2 * led) & (off > MATTERS**2 * size)
+    wrong = (off > UNEXPLAINED_SHARE**2 * led) & (off > HARMLESS_SHARE**2 * size)
     if wrong.any():
         k = int(np.argmax(np.where(wrong, off / np.maximum(size, 1e-300), 0.0)))
         far, apart = (float(np.sqrt(x[k] / samples)) for x in (off, led))
@@ -132,6 +131,6 @@ def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
         refuse_other_motion(prepared, motion, problem.robot.active_names)
 
     def fit(blocks: Sequence[int] | None) -> Estimate:
-        return whole if blocks is None else output_error(information.take(blocks), problem.prior)
+        return whole if blocks is None else fit_output_error(information.take(blocks), problem.prior)
 
     return fit

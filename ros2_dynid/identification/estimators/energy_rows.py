@@ -22,15 +22,22 @@ from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.friction import put_signs
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_and_still, row_count, row_filter, windows
+from ros2_dynid.identification.preparation.rows import (
+    CHUNK_ROWS,
+    Rows,
+    find_fast_and_still,
+    row_count,
+    row_filter,
+    windows,
+)
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import combine, gather
 from ros2_dynid.identification.regression.least_squares import (
+    add_error_bars,
     check_rows,
     error_levels,
-    finish,
     solve,
     weighted_triangle,
 )
@@ -38,28 +45,26 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 
-def energy_rows(
-    robot: Robot, prepared: Prepared, columns: Sequence[int], *, delay: bool = False, n_rows: int = ROWS
-) -> Iterator[Rows]:
+def energy_rows(robot: Robot, prepared: Prepared, columns: Sequence[int], *, delay: bool = False) -> Iterator[Rows]:
     """Yield rows of the power balance as those of one joint: W (b, 1, m) [.../s], tau (1, m) holds the power [W].
 
     Rows are kept where any joint moves.
     """
     if prepared.kernel is None or prepared.slope_kernel is None:
         raise InputError("the energy model needs a filter to integrate with", "give a recording, not filtered arrays")
-    passed, slope = (row_filter(k, prepared.step) for k in (prepared.kernel, prepared.slope_kernel))
-    assert passed is not None and slope is not None
-    for window in windows(prepared, n_rows):
+    lowpass, slope = (row_filter(k, prepared.step) for k in (prepared.kernel, prepared.slope_kernel))
+    assert lowpass is not None and slope is not None
+    for window in windows(prepared, CHUNK_ROWS):
         part, m = window.inputs, len(window.at)
         q, dq, tau = prepared.q[part], prepared.dq[part], prepared.tau[part]
         h = energy_regressor(robot, q, dq)[:, list(columns)].T
-        W = slope(h, m) + passed(_dissipated(robot, prepared, part)[list(columns)], m)
+        W = slope(h, m) + lowpass(_dissipated(robot, prepared, part)[list(columns)], m)
         power = np.sum(tau * dq, axis=1)
         if delay:
             late = -np.sum(np.gradient(tau, 1.0 / prepared.filter.inner_rate, axis=0) * dq, axis=1)
-            W = np.vstack((W, passed(late, m)))
-        keep = np.asarray(fast_and_still(robot, prepared, window, passed)[0].any(axis=0))
-        yield Rows(prepared.t[window.at], W[:, None], passed(power, m)[None], keep[None])
+            W = np.vstack((W, lowpass(late, m)))
+        keep = np.asarray(find_fast_and_still(robot, prepared, window, lowpass)[0].any(axis=0))
+        yield Rows(prepared.t[window.at], W[:, None], lowpass(power, m)[None], keep[None])
 
 
 def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
@@ -87,12 +92,12 @@ def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
     )
 
     def fit(blocks: Sequence[int] | None) -> Estimate:
-        part, unit = powers.take_blocks(blocks), np.ones(1)
+        part, unit = powers.take(blocks), np.ones(1)
         check_rows(part)
         # one equation a row: a block holds much of what is known
         solution = solve(weighted_triangle(part, unit).R, problem.prior)
-        estimate = finish(part, solution, unit, Method.ENERGY, half=True)
-        information = problem.information.take_blocks(blocks)
+        estimate = add_error_bars(part, solution, unit, Method.ENERGY, half=True)
+        information = problem.information.take(blocks)
         return replace(estimate, sigma=error_levels(information, estimate.value, np.ones(information.n)))
 
     return fit

@@ -54,7 +54,7 @@ def build_estimator(
         return problem.second.fit
     if method in FROM_TRIANGLES:
         estimate = _triangle_estimator(method, error_bars)
-        return lambda blocks: estimate(problem.information.take_blocks(blocks), problem.prior)
+        return lambda blocks: estimate(problem.information.take(blocks), problem.prior)
     module = importlib.import_module(f"ros2_dynid.identification.estimators.{MODULES[method]}")
     build: Callable[[Problem, OnChunk | None], Fit] = module.build_fit
     return build(problem, on_chunk)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.model.robot import Array
 
+T = TypeVar("T")
 ROUNDS = 10
 SETTLED = 0.1
 """Standard deviations by which no parameter moves any more once the estimates have settled."""
@@ -40,27 +42,31 @@ def idim_iv(
     first: where to start; instruments: from an estimate to the moments of its simulated closed loop with the rows of
     `information`.
     """
-    found = first
+
+    def estimate_again(estimate: Estimate) -> tuple[Estimate, CrossMoments]:
+        moments = instruments(estimate)
+        return replace(iv(information, moments, prior), method=Method.IDIM_IV), moments
+
+    return iterate_estimates(first, estimate_again)
+
+
+def iterate_estimates(first: Estimate, estimate_again: Callable[[Estimate], tuple[Estimate, T]]) -> tuple[Estimate, T]:
+    """Return the first estimate that `estimate_again` hardly moves, and what it was made from; refuse if none is."""
+    estimate = first
     for _ in range(ROUNDS):
-        moments = instruments(found)
-        before, found = found, replace(iv(information, moments, prior), method=Method.IDIM_IV)
-        if moved(before, found) < SETTLED:
-            return found, moments
-    raise not_settled(Method.IDIM_IV)
+        before, (estimate, source) = estimate, estimate_again(estimate)
+        if measure_change(before, estimate) < SETTLED:
+            return estimate, source
+    what = f"the estimates of {estimate.method} still move after {ROUNDS} simulations of the closed loop"
+    raise InputError(what, Text("excite the robot more, or use ", Option("method", Method.IV.value)))
 
 
-def moved(before: Estimate, found: Estimate) -> float:
+def measure_change(before: Estimate, after: Estimate) -> float:
     """Return the farthest way of a parameter from one estimate to the next, in standard deviations of the latter."""
-    std, change = found.std, found.value - before.value
+    std, change = after.std, after.value - before.value
     known = np.isfinite(std) & (std > 0.0)
-    exact = np.linalg.norm(found.value) * 1e-12
+    exact = np.linalg.norm(after.value) * 1e-12
     return float(np.max(np.abs(change[known]) / np.maximum(std[known], exact), initial=0.0))
-
-
-def not_settled(method: Method) -> InputError:
-    """Return the error for estimates that still move after ROUNDS simulations."""
-    what = f"the estimates of {method} still move after {ROUNDS} simulations of the closed loop"
-    return InputError(what, Text("excite the robot more, or use ", Option("method", Method.IV.value)))
 
 
 def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:

@@ -21,7 +21,7 @@ from ros2_dynid.identification.estimators.instruments import instrument_motion, 
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import OnChunk, repetition
+from ros2_dynid.identification.regression.build_information import OnChunk, find_motion_period
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import BLOCKS, Information, phase_of
 from ros2_dynid.identification.regression.least_squares import TOLERANCE, Moments, error_levels, jackknife, wls
@@ -151,5 +151,5 @@ def moments_with(problem: Problem, instruments: Callable[[int], Iterable[Rows]])
     moments = []
     for k, prepared in enumerate(problem.prepared):
         starts = np.array([block.start for block in problem.information.blocks if block.recording == k])
-        moments.append(cross_moments(instruments(k), problem.rows(k), starts, repetition(prepared)))
+        moments.append(cross_moments(instruments(k), problem.rows(k), starts, find_motion_period(prepared)))
     return joined_moments(moments)

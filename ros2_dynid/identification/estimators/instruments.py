@@ -17,7 +17,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.friction import signs
-from ros2_dynid.identification.preparation.filters import filtered, half_length, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import filter_signal, half_length, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array, Robot
 
@@ -47,9 +47,9 @@ def instrument_motion(robot: Robot, prepared: Prepared) -> Prepared:
 
 def motion_band(prepared: Prepared) -> float:
     """Return the cut-off [Hz] that passes the motion of all joints and as little else as possible."""
-    if prepared.known is None or prepared.filter.row_cutoff is None:
+    if prepared.spectrum is None or prepared.filter.row_cutoff is None:
         raise InputError("instrumental variables need positions as recorded", "give a recording, not filtered arrays")
-    band = float(np.max(prepared.known.spectrum.motion)) / PASSED
+    band = float(np.max(prepared.spectrum.motion)) / PASSED
     return min(band, prepared.filter.row_cutoff)
 
 
@@ -58,8 +58,8 @@ def noise_share(prepared: Prepared, cutoff: float) -> Array:
 
     White noise of the positions with power floor [rad^2/Hz] has the power floor (2 pi)^4 cutoff^5 / 5 in them.
     """
-    assert prepared.known is not None
-    noise = prepared.known.spectrum.floor * (2.0 * np.pi) ** 4 * cutoff**5 / 5.0
+    assert prepared.spectrum is not None
+    noise = prepared.spectrum.floor * (2.0 * np.pi) ** 4 * cutoff**5 / 5.0
     parts = [_smooth(prepared.q[s], cutoff, prepared.filter.inner_rate)[2] for s in prepared.segments]
     power = np.mean(np.concatenate(parts) ** 2, axis=0)
     return np.asarray(noise / np.maximum(power - noise, 1e-3 * power + 1e-300))
@@ -91,7 +91,7 @@ def _smooth(q: Array, cutoff: float, rate: float) -> tuple[Array, Array, Array]:
     """Return q, dq, ddq of positions (N, n) low-passed at `cutoff` [Hz]; beyond the ends the motion is mirrored."""
     K = half_length(cutoff, rate)
     padded = np.concatenate((_mirrored(q, K), q, _mirrored(q[::-1], K)[::-1]))
-    smooth = [filtered(padded, lowpass_kernel(cutoff, rate, k), 1) for k in range(3)]
+    smooth = [filter_signal(padded, lowpass_kernel(cutoff, rate, k), 1) for k in range(3)]
     return smooth[0], smooth[1], smooth[2]
 
 

@@ -14,7 +14,6 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import (
-    TOLERANCE,
     Moments,
     check_rows,
     error_levels,
@@ -31,7 +30,8 @@ def recursive(information: Information, prior: Array | None = None) -> Estimate:
     b = information.size
     whole = wls(information, prior)
     value = np.zeros(b) if prior is None else prior.copy()
-    shared = information.layout.is_delay
+    shared = np.zeros(b, dtype=bool)
+    shared[information.layout.delay] = True
     value[shared] = whole.value[shared]
     solved = shared.copy()
     group = np.full(b, -1)
@@ -41,12 +41,12 @@ def recursive(information: Information, prior: Array | None = None) -> Estimate:
         new = ~solved[columns]
         if not new.any():
             continue
-        left = R[:, -1] - R[:, :-1][:, ~new] @ value[columns[~new]]
-        found = solve(np.column_stack((R[:, :-1][:, new], left)), value[columns[new]], TOLERANCE)
-        value[columns[new]] = found.value
-        known = columns[new][found.identified]
+        rest = R[:, -1] - R[:, :-1][:, ~new] @ value[columns[~new]]
+        solution = solve(np.column_stack((R[:, :-1][:, new], rest)), value[columns[new]])
+        value[columns[new]] = solution.value
+        known = columns[new][solution.identified]
         solved[known], group[known] = True, j
-        cond = max(cond, found.cond)
+        cond = max(cond, solution.cond)
     covariance, dof = jackknife(_moments(information, value, group), solved & ~shared, half=True)
     sigma = error_levels(information, value, 1.0 / whole.sigma)
     covariance[shared, shared] = whole.covariance[shared, shared]

@@ -22,10 +22,9 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_length
 from ros2_dynid.identification.regression.least_squares import (
     Moments,
+    add_error_bars,
     block_moments,
     check_rows,
-    error_levels,
-    jackknife,
     solve,
     weighted_triangle,
     wls,
@@ -36,6 +35,9 @@ NumberedRows = tuple[NDArray[np.intp], Rows]
 """The number of the block that each row is of, shape (m,), and the rows."""
 HUBER = 1.345
 """Keeps 95 % of the efficiency of least squares where errors are Gaussian."""
+ROUNDS = 10
+SETTLED = 1e-3
+"""Standard deviations by which no value moves any more once the weights have settled."""
 NORMAL_MAD = 0.6745
 """Median of |e| of a Gaussian error of unit standard deviation ..."""
 NORMAL_BENT = 0.7102
@@ -48,21 +50,18 @@ def reweighted(
     regather: Callable[[Callable[[Rows], Array]], Information],
     prior: Array | None = None,
     chosen: Sequence[int] | None = None,
-    *,
-    iterations: int = 10,
-    tolerance: float = 1e-3,
 ) -> tuple[Information, Information, Array]:
     """Return the information with each row times the root of its weight, that of rows not bent, and joints' weights.
 
     chunks yields the rows once more, with the number of each row's block; regather turns them into information with a
     factor for each row. chosen: the blocks that count (None: all); nothing is learnt from the others. Iterates until no
-    value moves by more than `tolerance` of its standard deviation.
+    value moves by more than SETTLED of its standard deviations.
     """
     blocks = range(len(information.blocks)) if chosen is None else chosen
     estimate = wls(information.take(blocks), prior)
     value, step = estimate.value, np.maximum(estimate.std, 1e-300)
     robust, weights = information, 1.0 / estimate.sigma
-    for _ in range(iterations):
+    for _ in range(ROUNDS):
         scale = _robust_scales(chunks(), value, information.n, set(blocks))
 
         def root_weight(rows: Rows, value: Array = value, scale: Array = scale) -> Array:
@@ -73,7 +72,7 @@ def reweighted(
 
         robust, weights = regather(root_weight).take(blocks), 1.0 / scale
         before, value = value, solve(weighted_triangle(robust, weights).R, prior).value
-        if np.all(np.abs(value - before) <= tolerance * step):
+        if np.all(np.abs(value - before) <= SETTLED * step):
             break
     return robust, regather(inside).take(blocks), weights
 
@@ -85,16 +84,13 @@ def irls(information: Information, slopes: Information, weights: Array, prior: A
     estimate in place, and the covariance must count them alone.
     """
     check_rows(information)
-    found = solve(weighted_triangle(information, weights).R, prior)
-    pull = block_moments(information, found.value, weights)
-    hold = block_moments(slopes, found.value, weights)
+    solution = solve(weighted_triangle(information, weights).R, prior)
+    pull, hold = (block_moments(part, solution.value, weights) for part in (information, slopes))
     phases = None
     if hold.phases is not None and pull.phases is not None:
         phases = replace(hold.phases, g=pull.phases.g)
-    covariance, dof = jackknife(Moments(hold.A, pull.g, pull.recording, phases), found.identified)
-    sigma = error_levels(information, found.value, weights)
-    layout = information.layout
-    return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, Method.IRLS, dof)
+    moments = Moments(hold.A, pull.g, pull.recording, phases)
+    return add_error_bars(information, solution, weights, Method.IRLS, moments=moments)
 
 
 def _scale(size: Array) -> float:

@@ -20,7 +20,7 @@ from ros2_dynid.errors import InputError, RankError
 from ros2_dynid.identification.estimators.instrumental import build_fit as build_instrumental_fit
 from ros2_dynid.identification.estimators.instruments import instrument_motion
 from ros2_dynid.identification.preparation.filters import finer_kernel
-from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.prepared import Prepared, consecutive_slices
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, identified_terms
@@ -29,7 +29,7 @@ from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.tracking_loop import Command, JointController, TrackedMotion, segments_of, simulate_tracking
+from ros2_dynid.sim.tracking_loop import Command, JointController, TrackedMotion, simulate_tracking
 
 RATE = 500.0
 """The loop is simulated at least this often [Hz]: a loop of 10 Hz moves by 2 ms / 16 ms of its time constant a step."""
@@ -67,7 +67,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
     chi: standard parameters, shape (n_standard,); controller: the robot's own. Where it is not known, or the commanded
     motion is not, the loop is one that follows closely.
     """
-    if prepared.filter.row_cutoff is None or prepared.known is None or prepared.kernel is None:
+    if prepared.filter.row_cutoff is None or prepared.spectrum is None or prepared.kernel is None:
         raise InputError("a simulated closed loop needs positions as recorded", "give a recording, not filtered arrays")
     m = max(1, int(np.ceil(RATE / prepared.filter.inner_rate)))
     command, ddq = _command(robot, prepared, m)
@@ -110,7 +110,7 @@ def simulated_instruments(robot: Robot, prepared: Prepared, motion: Prepared) ->
     """
     m = motion.step // prepared.step
     coarse = np.concatenate([np.arange(s.start, s.stop, m) for s in motion.segments])
-    parts = segments_of([s.stop - s.start for s in prepared.segments])
+    parts = consecutive_slices([s.stop - s.start for s in prepared.segments])
     assert motion.gear_torque is not None
     same = replace(
         prepared,
@@ -146,7 +146,7 @@ def _command(robot: Robot, prepared: Prepared, m: int) -> tuple[Command, Array]:
         added = np.column_stack([np.interp(at, t, column) for column in every[:, 1].T])
         parts.append((curve(at), curve(at, 1), curve(at, 2), added))
     q, dq, ddq, tau_f = (np.concatenate(column) for column in zip(*parts, strict=True))
-    segments = segments_of([len(part[0]) for part in parts])
+    segments = consecutive_slices([len(part[0]) for part in parts])
     return Command(m * rate, q, dq, tau_f, segments), ddq
 
 

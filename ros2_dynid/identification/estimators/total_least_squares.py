@@ -19,7 +19,7 @@ import scipy.linalg
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import filter_signal, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
@@ -47,7 +47,7 @@ def disturbed(prepared: Prepared, seed: int) -> Prepared:
     kernels = [lowpass_kernel(settings.position_cutoff, settings.rate, k) for k in range(3)]
     count = (len(prepared.t) + 2) * step + len(kernels[0])
     noise = prepared.position_noise * rng.standard_normal((count, prepared.q.shape[1]))
-    q, dq, ddq = (filtered(noise, kernel, step)[: len(prepared.t)] for kernel in kernels)
+    q, dq, ddq = (filter_signal(noise, kernel, step)[: len(prepared.t)] for kernel in kernels)
     return replace(prepared, q=prepared.q + q, dq=prepared.dq + dq, ddq=prepared.ddq + ddq)
 
 
@@ -110,6 +110,6 @@ def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
     information, noise = problem.information, problem.gather_rows(noise_rows, on_chunk=on_chunk)
 
     def fit(blocks: Sequence[int] | None) -> Estimate:
-        return tls(information.take_blocks(blocks), noise.take_blocks(blocks), problem.prior)
+        return tls(information.take(blocks), noise.take(blocks), problem.prior)
 
     return fit

@@ -15,16 +15,16 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads.payload_fit import load_information
+from ros2_dynid.identification.loads.payload_fit import build_load_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, solve, wls
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
-DRAWS = 32
+LOAD_DRAWS = 32
 """Loads drawn from the uncertainty of the one measured, to see what it does to a gain."""
-GOOD = 0.2
+LARGEST_GAIN_STD = 0.2
 """A gain counts as found if its relative standard deviation is below this."""
 
 
@@ -45,22 +45,21 @@ def drive_gains(
     mass: float,
     *,
     load: Array | None = None,
-    joint: int | None = None,
 ) -> Gains:
     """Return the gains of all joints from recordings without and with a load of known mass [kg].
 
     load: all ten parameters of the load in the frame of its joint, if known; then all joints are fitted at once with
     one set of base parameters (seed 002, eq. 5).
     """
+    together = build_load_information(robot, base, empty, [loaded])
     if load is not None:
-        return gains_at_once(load_information(robot, base, empty, loaded, joint), load)
+        return gains_at_once(together, load)
     if not (np.isfinite(mass) and mass > 0):
         raise InputError(f"the mass is {mass} kg", "give the mass of the known load, more than 0 kg")
-    together = load_information(robot, base, empty, loaded, joint)
     n = together.n
     value, std = np.full(n, np.nan), np.full(n, np.nan)
     for j in range(n):
-        share, error = _one_joint(together, j, _unit(len(LINK), LINK.index("M")), free=True)
+        share, error = _one_joint(together, j, np.eye(len(LINK))[LINK.index("M")], free=True)
         _store(value, std, j, share / mass, error / mass)
     from_mass = tuple(bool(x) for x in np.isfinite(value))
     if not any(from_mass):
@@ -96,18 +95,18 @@ def gains_at_once(together: Information, load: Array) -> Gains:
             wide[:, -1] = -R[:, :-1][:, ~old] @ load[columns[~old] - first]
             rows.append(wide)
         parts.append(np.vstack(rows))
-    found = solve(np.vstack(parts))
+    solution = solve(np.vstack(parts))
     each = [solve(np.vstack([part for m, part in enumerate(parts) if m != k])).value[first:] for k in range(len(parts))]
     B = len(each)
     std = np.sqrt((B - 1) / B * np.sum((np.array(each) - np.mean(each, axis=0)) ** 2, axis=0))
-    value = np.where(found.identified[first:], found.value[first:], np.nan)
-    good = std < GOOD * np.abs(value)
+    value = np.where(solution.identified[first:], solution.value[first:], np.nan)
+    good = std < LARGEST_GAIN_STD * np.abs(value)
     return Gains(np.where(good, value, np.nan), np.where(good, std, np.nan), (True,) * n)
 
 
 def _store(value: Array, std: Array, j: int, share: float, error: float) -> None:
     """Keep g = 1 / share if it is well determined."""
-    if share != 0.0 and np.isfinite(error) and error < GOOD * abs(share):
+    if share != 0.0 and np.isfinite(error) and error < LARGEST_GAIN_STD * abs(share):
         value[j], std[j] = 1.0 / share, error / share**2
 
 
@@ -117,28 +116,23 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool, b
     free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`. bar: whether the
     standard deviation is wanted.
     """
-    columns = together.columns[j]
-    new = columns >= together.layout.load.start
-    old = ~new
+    of_load = together.columns[j] >= together.layout.load.start
+    others = np.flatnonzero(direction == 0.0) if free else np.empty(0, dtype=np.intp)
     blocks = []
     for block in together.blocks:
-        R = block.R[j]
-        load = R[:, :-1][:, new]
-        if free:
-            rest = load[:, np.flatnonzero(direction == 0.0)]
-            A = np.column_stack((R[:, :-1][:, old], rest, load @ direction, R[:, -1]))
-        else:
-            A = np.column_stack((R[:, :-1][:, old], load @ direction, R[:, -1]))
+        W, tau = block.R[j][:, :-1], block.R[j][:, -1]
+        load = W[:, of_load]
+        A = np.column_stack((W[:, ~of_load], load[:, others], load @ direction, tau))
         blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
     width = blocks[0].R[0].shape[1] - 1
     alone = Information(tuple(blocks), (np.arange(width),), ColumnLayout(width))
-    found = solve(alone.triangle(0))
-    if not found.identified[-1]:
+    solution = solve(alone.triangle(0))
+    if not solution.identified[-1]:
         return 0.0, np.inf
     if not bar:
-        return float(found.value[-1]), 0.0
-    covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
-    return float(found.value[-1]), float(np.sqrt(covariance[-1, -1]))
+        return float(solution.value[-1]), 0.0
+    covariance, _ = jackknife(block_moments(alone, solution.value, np.ones(1)), solution.identified)
+    return float(solution.value[-1]), float(np.sqrt(covariance[-1, -1]))
 
 
 def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:
@@ -156,17 +150,11 @@ def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Ar
         for block in together.blocks
     )
     part = Information(blocks, tuple(together.columns[j] for j in known), together.layout)
-    found = wls(part)
-    load, covariance = found.load, found.load_covariance
+    estimate = wls(part)
+    load, covariance = estimate.load, estimate.load_covariance
     at = LINK.index("M")
     if not load[at] > 0:
         raise InputError("the load found has no positive mass", "check which recording is with the load")
     rng = np.random.default_rng(0)
-    near = rng.multivariate_normal(load, covariance, DRAWS, method="eigh")
+    near = rng.multivariate_normal(load, covariance, LOAD_DRAWS, method="eigh")
     return load * mass / load[at], [draw * mass / draw[at] for draw in near]
-
-
-def _unit(size: int, k: int) -> Array:
-    e = np.zeros(size)
-    e[k] = 1.0
-    return e

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
+from ros2_dynid.identification.loads.payload_fit import Payload, add_load_columns, load_map, payload_of
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, each_triangle
@@ -40,21 +40,21 @@ def identify_load_on_model(
     robot, layout = model.robot, loaded.layout
     if model.leaders != base.leaders:
         raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
-    M_L, value, covariance = load_map(robot, base, robot.n), model.value, model.covariance
+    M_L, value, covariance = load_map(robot, base), model.value, model.covariance
     if layout.n_friction:  # known from the model like the base parameters, whatever the load
         columns = law_columns(robot.friction)
         covariance = model.known_covariance
         value = np.append(value, [0.0 if column.of_shape else column.coefficient for column in columns])
         M_L = np.vstack((M_L, np.zeros((len(columns), M_L.shape[1]))))
         loaded = replace(loaded, layout=replace(layout, n_base=len(value), n_friction=0))
-    full = widened(loaded, M_L)
+    full = add_load_columns(loaded, M_L)
     _refuse_open(model, full)
-    found = wls(without_base(full, value))
-    triangle = weighted_triangle(full, 1.0 / found.sigma)
+    estimate = wls(without_base(full, value))
+    triangle = weighted_triangle(full, 1.0 / estimate.sigma)
     X = triangle.W[:, full.layout.n_base :]
     G = np.linalg.lstsq(X, triangle.base, rcond=None)[0]
-    found = replace(found, covariance=found.covariance + G @ covariance @ G.T)
-    return load_of(robot, found, value, covariance, loaded, M_L, link=link, free=free)
+    estimate = replace(estimate, covariance=estimate.covariance + G @ covariance @ G.T)
+    return payload_of(robot, estimate, value, covariance, loaded, M_L, link=link, free=free)
 
 
 def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
@@ -62,8 +62,12 @@ def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
     norms = np.zeros(loaded.size)
     for j, columns in enumerate(loaded.columns):
         norms[columns] += np.linalg.norm(loaded.triangle(j)[:, :-1], axis=0)
-    seen = norms[: len(model.std)] > 1e-9 * norms.max(initial=0.0)
-    unknown = [name for name, std, s in zip(model.names, model.std, seen, strict=True) if s and not np.isfinite(std)]
+    excited = norms[: len(model.std)] > 1e-9 * norms.max(initial=0.0)
+    unknown = [
+        name
+        for name, std, needed in zip(model.names, model.std, excited, strict=True)
+        if needed and not np.isfinite(std)
+    ]
     if unknown:
         what = f"the model does not know {', '.join(unknown[:5])}"
         raise InputError(what, "identify the robot without the load from a motion of all joints", model.robot.name)
@@ -73,11 +77,11 @@ def without_base(information: Information, value: Array) -> Information:
     """Return the information about delay and load alone: the torque of the base parameters is taken off."""
     old = information.layout
     layout = ColumnLayout(0, old.n_delay, old.n_load)
-    left = tuple(columns[columns >= old.n_base] - old.n_base for columns in information.columns)
+    others = tuple(columns[columns >= old.n_base] - old.n_base for columns in information.columns)
 
     def change(triangle: Array, columns: NDArray[np.intp]) -> Array:
         mask = columns >= old.n_base
         tau = triangle[:, -1] - triangle[:, :-1][:, ~mask] @ value[columns[~mask]]
         return np.column_stack((triangle[:, :-1][:, mask], tau))
 
-    return each_triangle(information, change, left, layout)
+    return each_triangle(information, change, others, layout)

@@ -38,7 +38,7 @@ class Agreement:
     contradicting: tuple[int, ...]
 
 
-def agreement(
+def compare_joints(
     loaded: Information,
     base: Array,
     covariance: Array,

@@ -22,12 +22,11 @@ from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.payload_fit import (
     Payload,
-    empty_robot,
-    load_information,
+    build_load_information,
+    estimate_empty_robot,
     load_map,
-    load_of,
-    loads_information,
     one_load,
+    payload_of,
 )
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import Method
@@ -44,20 +43,13 @@ ROUNDS = 6
 GAIN_ROUNDS = 4
 SAME_GAIN = 1e-3
 """Change of a gain, relative, below which the torque is that of the gains found."""
-SAME = 1e-4
+SAME_LOAD = 1e-4
 """Change of the load, relative, below which the gear torque is that of the load found."""
 
 
 def law_of(problem: Problem) -> tuple[FrictionTerm, ...]:
     """Return the terms that were found, at the Stribeck speeds tried last."""
     return tuple(term for term in problem.terms if not term.of_shape)
-
-
-def identify_load_with_law(
-    empty: Problem, loaded: Problem, terms: Sequence[FrictionTerm], *, link: str | None = None, free: bool = False
-) -> Payload:
-    """Return the load on the last link from recordings without and with it, for a law found without it."""
-    return identify_loads_with_law(empty, [loaded], terms, link=link, free=free)[0]
 
 
 def identify_loads_with_law(
@@ -68,39 +60,30 @@ def identify_loads_with_law(
     link: str | None = None,
     free: bool = False,
 ) -> list[Payload]:
-    """Return several loads, each with recordings of its own, in one fit; else as identify_load_with_law."""
+    """Return loads on the last link, each with recordings of its own, in one fit, for a law found without them."""
     robot, base = empty.robot, empty.base
-    M_L = load_map(robot, base, robot.n)
+    M_L, delay = load_map(robot, base), bool(empty.information.layout.n_delay)
     plain = [part.information for part in loaded]
-    found = wls(loads_information(robot, base, empty.plain().information, plain))
-    value, loads = found.base, found.load.reshape(len(loaded), -1)
-    delay = bool(empty.information.layout.n_delay)
+    estimate = wls(build_load_information(robot, base, empty.plain().information, plain))
+    loads = estimate.load.reshape(len(loaded), -1)
     for _ in range(ROUNDS):
-        before = loads
-        bare = _informed(robot, base, empty.prepared, value, terms, delay)
+        value, before = estimate.base, loads
+        bare = _build_with_terms(robot, base, empty.prepared, value, terms, delay)
         with_load = [
-            _informed(robot, base, part.prepared, value + M_L @ load, terms, delay)
+            _build_with_terms(robot, base, part.prepared, value + M_L @ load, terms, delay)
             for part, load in zip(loaded, loads, strict=True)
         ]
-        together = loads_information(robot, base, bare, with_load)
-        found = wls(together)
-        value, loads = found.base, found.load.reshape(len(loaded), -1)
+        together = build_load_information(robot, base, bare, with_load)
+        estimate = wls(together)
+        loads = estimate.load.reshape(len(loaded), -1)
         change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
-        if np.all(change <= SAME * size):
+        if np.all(change <= SAME_LOAD * size):
             break
-    alone = empty_robot(bare, together, found)
+    alone = estimate_empty_robot(bare, together, estimate)
+    C, plain = alone.base_covariance, [without_terms(rows, alone.friction) for rows in with_load]
     return [
-        load_of(
-            robot,
-            one_load(found, k),
-            alone.base,
-            alone.base_covariance,
-            without_terms(rows, alone.friction),
-            M_L,
-            link=link,
-            free=free,
-        )
-        for k, rows in enumerate(with_load)
+        payload_of(robot, one_load(estimate, k), alone.base, C, rows, M_L, link=link, free=free)
+        for k, rows in enumerate(plain)
     ]
 
 
@@ -112,7 +95,7 @@ def identify_load_on_model_with_law(
     Their error bars enter those of the load, unless the model's file is too old to tell how they go with the others'.
     """
     robot, base = loaded.robot, loaded.base
-    M_L = load_map(robot, base, robot.n)
+    M_L = load_map(robot, base)
     terms = model.robot.friction
     known = model.friction_covariance is not None
     columns = law_columns(terms) if known else terms
@@ -121,11 +104,11 @@ def identify_load_on_model_with_law(
     load = np.zeros(M_L.shape[1])
     for _ in range(ROUNDS):
         before = load
-        rows = _informed(robot, base, loaded.prepared, model.value + M_L @ load, columns, delay)
+        rows = _build_with_terms(robot, base, loaded.prepared, model.value + M_L @ load, columns, delay)
         rows = rows if known else without_terms(rows, coefficients)
         payload = identify_load_on_model(model, base, rows, link=link, free=free)
         load = payload.parameters
-        if np.linalg.norm(M_L @ (load - before)) <= SAME * np.linalg.norm(M_L @ load):
+        if np.linalg.norm(M_L @ (load - before)) <= SAME_LOAD * np.linalg.norm(M_L @ load):
             break
     return payload
 
@@ -140,7 +123,7 @@ def drive_gains_with_law(
     """
     robot, base = empty.robot, empty.base
     delay = bool(empty.information.layout.n_delay)
-    M_L = load_map(robot, base, robot.n)
+    M_L = load_map(robot, base)
     gains = drive_gains(robot, base, empty.information, loaded.information, mass, load=load)
     for _ in range(GAIN_ROUNDS if friction != PLAIN else 0):
         known = np.where(np.isfinite(gains.value), gains.value, 1.0)
@@ -150,9 +133,9 @@ def drive_gains_with_law(
         terms = tuple(term for term in law.terms if not term.of_shape)
         if not terms:
             break
-        found = wls(load_information(robot, base, bare, full))
-        values = (found.base, found.base + M_L @ found.load)
-        bare, full = (_informed(robot, base, p, v, terms, delay) for p, v in zip(parts, values, strict=True))
+        estimate = wls(build_load_information(robot, base, bare, [full]))
+        values = (estimate.base, estimate.base + M_L @ estimate.load)
+        bare, full = (_build_with_terms(robot, base, p, v, terms, delay) for p, v in zip(parts, values, strict=True))
         again = drive_gains(robot, base, bare, full, mass, load=load)
         value, std = again.value * known, again.std * np.abs(known)
         gains = replace(again, value=value, std=std)
@@ -180,7 +163,7 @@ def without_terms(information: Information, coefficients: Array) -> Information:
     return each_triangle(information, change, left, replace(layout, n_friction=0))
 
 
-def _informed(
+def _build_with_terms(
     robot: Robot,
     base: BaseParameters,
     prepared: Sequence[Prepared],

@@ -14,21 +14,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads.joint_agreement import agreement
+from ros2_dynid.identification.loads.joint_agreement import compare_joints
 from ros2_dynid.identification.physical.consistency import closest_body
-from ros2_dynid.identification.physical.standard import full_map
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, combine, each_triangle
-from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
-from ros2_dynid.model.inertia import Inertia
+from ros2_dynid.identification.regression.least_squares import block_moments, half_width, jackknife, wls
+from ros2_dynid.model.inertia import Inertia, link_inertia
 from ros2_dynid.model.parameters import LINK, link_slice
 from ros2_dynid.model.robot import Array, Robot
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,55 +53,34 @@ class Payload:
     contradicting: tuple[str, ...] = ()
 
 
-def load_information(
-    robot: Robot, base: BaseParameters, empty: Information, loaded: Information, joint: int | None = None
+def build_load_information(
+    robot: Robot, base: BaseParameters, empty: Information, loaded: Sequence[Information]
 ) -> Information:
-    """Return both recordings' information about [base, delay, phi]: phi are the ten parameters of the load."""
-    return loads_information(robot, base, empty, [loaded], joint)
+    """Return the information of recordings without and with loads, about [base, delay, phi_1, phi_2, ...].
+
+    phi_k: ten parameters of load number k, whose recordings are loaded[k].
+    """
+    M_L, count = load_map(robot, base), len(loaded)
+    with_load = [add_load_columns(part, M_L, place, count) for place, part in enumerate(loaded)]
+    return combine([add_load_columns(empty, None, 0, count), *with_load])
 
 
-def loads_information(
-    robot: Robot, base: BaseParameters, empty: Information, loaded: Sequence[Information], joint: int | None = None
-) -> Information:
-    """Return the same for several loads, each with recordings of its own: [base, delay, phi_1, phi_2, ...]."""
-    M_L, count = load_map(robot, base, robot.n if joint is None else joint), len(loaded)
-    with_load = [widened(part, M_L, place, count) for place, part in enumerate(loaded)]
-    return combine([widened(empty, None, 0, count), *with_load])
-
-
-def one_load(found: Estimate, place: int) -> Estimate:
+def one_load(estimate: Estimate, place: int) -> Estimate:
     """Return an estimate of several loads as one of load number `place` (from 0) alone."""
-    layout, first = found.layout, found.layout.load.start + len(LINK) * place
+    layout, first = estimate.layout, estimate.layout.load.start + len(LINK) * place
     kept = [*range(layout.load.start), *range(first, first + len(LINK))]
     return replace(
-        found,
+        estimate,
         layout=replace(layout, n_load=len(LINK)),
-        value=found.value[kept],
-        covariance=found.covariance[np.ix_(kept, kept)],
-        identified=found.identified[kept],
+        value=estimate.value[kept],
+        covariance=estimate.covariance[np.ix_(kept, kept)],
+        identified=estimate.identified[kept],
     )
 
 
-def load_map(robot: Robot, base: BaseParameters, joint: int) -> Array:
-    """Return M_L, shape (b, 10): what the ten parameters of a load on link `joint` add to the base parameters."""
-    return full_map(robot, base)[:, link_slice(joint - 1)]
-
-
-def identify_load(
-    robot: Robot,
-    base: BaseParameters,
-    empty: Information,
-    loaded: Information,
-    *,
-    joint: int | None = None,
-    link: str | None = None,
-    free: bool = False,
-) -> Payload:
-    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own).
-
-    free: ten parameters that fit best, even if no body has them.
-    """
-    return identify_loads(robot, base, empty, [loaded], joint=joint, link=link, free=free)[0]
+def load_map(robot: Robot, base: BaseParameters) -> Array:
+    """Return M_L, shape (b, 10): what the ten parameters of a load on the last link add to the base parameters."""
+    return base.full_map(robot)[:, link_slice(robot.n - 1)]
 
 
 def identify_loads(
@@ -114,88 +89,83 @@ def identify_loads(
     empty: Information,
     loaded: Sequence[Information],
     *,
-    joint: int | None = None,
     link: str | None = None,
     free: bool = False,
 ) -> list[Payload]:
-    """Return several loads, each with recordings of its own, in one fit; else as identify_load."""
-    number = robot.n if joint is None else joint
-    together = loads_information(robot, base, empty, loaded, number)
-    found = wls(together)
-    M_L = load_map(robot, base, number)
-    alone = empty_robot(empty, together, found)
-    C = alone.base_covariance
+    """Return loads on the last link, each with recordings of its own, in one fit; link, free: see `payload_of`."""
+    together = build_load_information(robot, base, empty, loaded)
+    estimate, M_L = wls(together), load_map(robot, base)
+    alone = estimate_empty_robot(empty, together, estimate)
     return [
-        load_of(robot, one_load(found, k), alone.base, C, part, M_L, joint=number, link=link, free=free)
+        payload_of(robot, one_load(estimate, k), alone.base, alone.base_covariance, part, M_L, link=link, free=free)
         for k, part in enumerate(loaded)
     ]
 
 
-def empty_robot(empty: Information, together: Information, found: Estimate) -> Estimate:
+def estimate_empty_robot(empty: Information, together: Information, estimate: Estimate) -> Estimate:
     """Return the robot without its load, by which the joints are asked about it: from the recordings without the load.
 
-    A fit to both recordings, `found` to `together`, takes a share of what the joints contradict each other by into
+    A fit to both recordings, `estimate` to `together`, takes a share of what the joints contradict each other by into
     base parameters and friction; it serves where the recordings without the load do not show all of them.
     """
     alone = wls(empty)
-    information, known = (empty, alone) if np.all(alone.identified) else (together, found)
+    information, known = (empty, alone) if np.all(alone.identified) else (together, estimate)
     # joints that contradict each other also make errors that last: bars that grow with those would hide them
     moments = block_moments(information, known.value, 1.0 / known.sigma)
     return replace(known, covariance=jackknife(moments, known.identified, grow=False)[0])
 
 
-def load_of(
+def payload_of(
     robot: Robot,
-    found: Estimate,
+    estimate: Estimate,
     base: Array,
     covariance: Array,
     loaded: Information,
     M_L: Array,
     *,
-    joint: int | None = None,
     link: str | None = None,
     free: bool = False,
 ) -> Payload:
-    """Return the load of an estimate, made one that a body can have unless `free`, with bars that joints agree on.
+    """Return the load of an estimate in the frame of `link` (default: the last joint's own), with error bars.
 
-    base, covariance: of the robot without the load; loaded: rows with it; M_L: see load_map.
+    free: ten parameters that fit best, even if no body has them. base, covariance: of the robot without the load;
+    loaded: rows with it; M_L: see load_map. What the joints contradict each other by widens the error bars.
     """
-    number = robot.n if joint is None else joint
-    if not np.all(found.load_identified):
-        unknown = [name for name, known in zip(LINK, found.load_identified, strict=True) if not known]
+    if not np.all(estimate.load_identified):
+        unknown = [name for name, known in zip(LINK, estimate.load_identified, strict=True) if not known]
         what = f"{', '.join(unknown)} of the load not excited"
         raise InputError(what, "move more joints, about axes that are not all parallel, in both recordings", robot.name)
-    load, at = found.load, found.layout.load
-    agreed = agreement(loaded, base, covariance, found.delay, M_L, load, found.load_covariance)
-    wider = found.covariance.copy()
-    wider[at, at] += agreed.variance * np.outer(load, load)
-    value = found.value.copy()
+    load, at = estimate.load, estimate.layout.load
+    agreement = compare_joints(loaded, base, covariance, estimate.delay, M_L, load, estimate.load_covariance)
+    wider, value = estimate.covariance.copy(), estimate.value.copy()
+    wider[at, at] += agreement.variance * np.outer(load, load)
     if not free:
         value[at] = closest_body(load, wider[at, at])
-    payload = payload_of(robot, replace(found, value=value, covariance=wider), number, link)
+    payload = payload_in(replace(estimate, value=value, covariance=wider), *load_frame(robot, link), robot.n)
     return replace(
         payload,
-        joint_mass=agreed.scale * load[-1],
-        joint_mass_std=agreed.std * abs(load[-1]),
-        contradicting=tuple(robot.active_names[j] for j in agreed.contradicting),
+        joint_mass=agreement.scale * load[-1],
+        joint_mass_std=agreement.std * abs(load[-1]),
+        contradicting=tuple(robot.active_names[j] for j in agreement.contradicting),
     )
 
 
-def payload_of(robot: Robot, found: Estimate, joint: int, link: str | None) -> Payload:
-    """Return the load from the estimate of its ten parameters, moved to the frame of `link`, with error bars."""
-    pose: Array = np.eye(4)
-    frame = f"joint {robot.joints[joint - 1].name}"
-    if link is not None:
-        carried = {name: transform for name, (number, transform) in robot.tools.items() if number == joint}
-        if link not in carried:
-            raise InputError(f"link {link!r} is not on joint {joint}", f"choose from {', '.join(carried) or 'none'}")
-        pose, frame = np.asarray(np.linalg.inv(carried[link])), link
-    return payload_in(found, pose, frame, joint)
+def load_frame(robot: Robot, link: str | None) -> tuple[Array, str]:
+    """Return the pose (4, 4) of the last joint's frame in that of `link`, which it carries, and the frame's name.
+
+    None: the joint's own frame.
+    """
+    if link is None:
+        return np.eye(4), f"joint {robot.joints[robot.n - 1].name}"
+    frames = {name: transform for name, (number, transform) in robot.tools.items() if number == robot.n}
+    if link not in frames:
+        raise InputError(f"link {link!r} is not on joint {robot.n}", f"choose from {', '.join(frames) or 'none'}")
+    return np.asarray(np.linalg.inv(frames[link])), link
 
 
-def payload_in(found: Estimate, pose: Array, frame: str, joint: int) -> Payload:
+def payload_in(estimate: Estimate, pose: Array, frame: str, joint: int) -> Payload:
     """Return the load from the estimate of its ten parameters, moved by `pose` (4, 4) to a frame, with error bars."""
-    parameters, covariance = found.load, found.load_covariance
+    parameters, covariance = estimate.load, estimate.load_covariance
     figures = physical(parameters, pose)
     step = 1e-6 * np.maximum(np.abs(parameters), np.sqrt(np.diag(covariance)))
     jacobian = np.column_stack(
@@ -205,16 +175,15 @@ def payload_in(found: Estimate, pose: Array, frame: str, joint: int) -> Payload:
         ]
     )
     std = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, covariance, jacobian))
-    level = 0.5 + CONFIDENCE / 2
-    width = float(stdtrit(found.dof, level) if np.isfinite(found.dof) else ndtri(level)) * std
+    width = half_width(estimate.dof) * std
     return Payload(
         mass=float(figures[0]),
         com=figures[1:4],
-        inertia=_matrix(figures[4:]),
+        inertia=link_inertia(figures[4:]),
         mass_std=float(std[0]),
         com_std=std[1:4],
-        inertia_std=_matrix(std[4:]),
-        interval=(float(width[0]), width[1:4], _matrix(width[4:])),
+        inertia_std=link_inertia(std[4:]),
+        interval=(float(width[0]), width[1:4], link_inertia(width[4:])),
         frame=frame,
         joint=joint,
         parameters=parameters,
@@ -225,21 +194,14 @@ def payload_in(found: Estimate, pose: Array, frame: str, joint: int) -> Payload:
 
 def physical(parameters: Array, pose: Array) -> Array:
     """Return mass, centre of mass and inertia about it (XX XY XZ YY YZ ZZ), shape (10,), in the frame with `pose`."""
-    XX, XY, XZ, YY, YZ, ZZ = parameters[:6]
-    J = np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
-    body = Inertia(float(parameters[9]), np.asarray(parameters[6:9], dtype=float), J).moved(pose)
+    body = Inertia(float(parameters[9]), np.asarray(parameters[6:9], dtype=float), link_inertia(parameters)).moved(pose)
     M = body.mass if body.mass != 0.0 else 1e-300
     c = body.first_moment / M
     central = body.matrix - M * (c @ c * np.eye(3) - np.outer(c, c))
-    return np.array([M, *c, central[0, 0], central[0, 1], central[0, 2], central[1, 1], central[1, 2], central[2, 2]])
+    return np.array([M, *c, *central[np.triu_indices(3)]])
 
 
-def _matrix(six: Array) -> Array:
-    XX, XY, XZ, YY, YZ, ZZ = six
-    return np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
-
-
-def widened(information: Information, M_L: Array | None, place: int = 0, count: int = 1) -> Information:
+def add_load_columns(information: Information, M_L: Array | None, place: int = 0, count: int = 1) -> Information:
     """Return the information with ten more columns for each of `count` loads: R M_L for load number `place`, else zero.
 
     M_L: None where there is no load.

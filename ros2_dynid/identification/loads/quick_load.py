@@ -4,8 +4,8 @@
 
 A few seconds do not show all ten parameters. The inertia is therefore drawn towards that of a compact body at the
 load's centre: its second moments about the centre are RADIUS^2 times its mass, give or take as much. With more motion
-the data outweigh that. The prior starts a square-root information filter (`sequential.start`), the rows since the pick
-follow.
+the data outweigh that. The prior starts a square-root information filter (`estimators.sequential`), the rows since the
+pick follow.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.identification.estimators.sequential import start, update
+from ros2_dynid.identification.estimators.sequential import start_filter, update_filter
 from ros2_dynid.identification.loads.from_model import without_base
-from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
+from ros2_dynid.identification.loads.payload_fit import Payload, add_load_columns, load_map, payload_of
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
@@ -29,6 +29,7 @@ from ros2_dynid.identification.regression.least_squares import (
     error_levels,
     jackknife,
     own_errors,
+    solve,
     weighted_triangle,
 )
 from ros2_dynid.model.parameters import LINK
@@ -36,13 +37,13 @@ from ros2_dynid.model.robot import Array
 
 RADIUS = 0.07
 """Radius of gyration [m] of the body that a load is taken for: a cube of 0.17 m. Known within as much."""
-LATE = 0.05
+LARGEST_DELAY = 0.05
 """Delay of the effort [s] that is thought possible."""
 HEAVIEST, FARTHEST = 1e3, 10.0
 """Mass [kg] and distance of the centre [m] that are thought possible: nothing is said about them."""
 ROUNDS = 4
 """Rounds in which centre and error level, which the prior depends on, are found."""
-FEWEST = 3
+FEWEST_BLOCKS = 3
 """Blocks of time before something is said: fewer have no scatter."""
 
 
@@ -56,26 +57,25 @@ def quick_load(
     robot = model.robot
     if model.leaders != base.leaders:
         raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
-    if len(loaded.blocks) < FEWEST:
+    if len(loaded.blocks) < FEWEST_BLOCKS:
         return None
-    M_L = load_map(robot, base, robot.n)
-    full = widened(loaded, M_L)
+    M_L = load_map(robot, base)
+    full = add_load_columns(loaded, M_L)
     alone = without_base(full, model.value)
     layout = alone.layout
     weights = 1.0 / own_errors(alone)
     load = np.zeros(len(LINK))
     for _ in range(ROUNDS):
         mean, std = _prior(load, layout.n_delay)
-        state = update(start(layout.size, mean, std), weighted_triangle(alone, weights).R)
-        value = state.solution.value
+        value = solve(update_filter(start_filter(mean, std), weighted_triangle(alone, weights).R)).value
         load = value[layout.load]
         weights = 1.0 / error_levels(alone, value, weights)
     P = np.diag(1.0 / std**2)
     moments = block_moments(alone, value, weights)
     B = len(moments.g)
-    drawn = Moments(moments.A + P / B, moments.g + P @ (mean - value) / B, moments.recording)
+    regularized = Moments(moments.A + P / B, moments.g + P @ (mean - value) / B, moments.recording)
     try:
-        covariance, dof = jackknife(drawn)
+        covariance, dof = jackknife(regularized)
     except np.linalg.LinAlgError:
         return None
     triangle = weighted_triangle(full, weights)
@@ -89,11 +89,11 @@ def quick_load(
         return None
     ones = np.ones(layout.size, dtype=bool)
     sigma = 1.0 / weights
-    found = Estimate(layout, value, covariance, ones, sigma, 1.0, layout.size, Method.SEQUENTIAL, dof)
+    estimate = Estimate(layout, value, covariance, ones, sigma, 1.0, layout.size, Method.SEQUENTIAL, dof)
     try:
-        return load_of(robot, found, model.value, C, loaded, M_L, link=link)
+        return payload_of(robot, estimate, model.value, C, loaded, M_L, link=link)
     except DynidError:
-        free = load_of(robot, found, model.value, C, loaded, M_L, link=link, free=True)
+        free = payload_of(robot, estimate, model.value, C, loaded, M_L, link=link, free=True)
         return replace(free, significant=False)
 
 
@@ -104,7 +104,7 @@ def _prior(load: Array, n_delay: int) -> tuple[Array, Array]:
     c = np.clip(c, -FARTHEST, FARTHEST)
     own = M * RADIUS**2
     J = M * (c @ c * np.eye(3) - np.outer(c, c)) + own * np.eye(3)
-    mean = np.concatenate((np.zeros(n_delay), [J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]], np.zeros(4)))
+    mean = np.concatenate((np.zeros(n_delay), J[np.triu_indices(3)], np.zeros(4)))
     few = max(own, 1e-3 * RADIUS**2)
-    std = np.concatenate((np.full(n_delay, LATE), np.full(6, few), np.full(3, HEAVIEST), [HEAVIEST]))
+    std = np.concatenate((np.full(n_delay, LARGEST_DELAY), np.full(6, few), np.full(3, HEAVIEST), [HEAVIEST]))
     return mean, std

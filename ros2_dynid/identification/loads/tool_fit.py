@@ -18,7 +18,7 @@ from ros2_dynid.dynamics.kinematics import cross, link_motions, motion_of, place
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import Payload, payload_in
 from ros2_dynid.identification.physical.consistency import closest_body
-from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information, block_length, compressed
@@ -30,7 +30,7 @@ from ros2_dynid.recording.wrench import Wrenches
 DRIFT_SECONDS = 60.0
 """The bias is linear over pieces of at most this length [s]: sensors warm up over minutes."""
 AXES = 6
-DIRECTIONS = 0.02
+LEAST_SPREAD = 0.02
 """Least spread of the directions of gravity in the sensor's frame: of the singular values of their unit vectors."""
 
 
@@ -77,30 +77,29 @@ def sensor_regressor(robot: Robot, link: str, q: Array, dq: Array, ddq: Array) -
 def identify_tool(robot: Robot, prepared: Prepared, wrenches: Wrenches, link: str, *, free: bool = False) -> Tool:
     """Return the tool beyond the sensor at `link`; free: ten parameters that fit best, even if no body has them."""
     information, knots = _information(robot, prepared, wrenches, link)
-    found = wls(information)
-    if not np.all(found.load_identified):
-        unknown = [name for name, known in zip(LINK, found.load_identified, strict=True) if not known]
+    estimate = wls(information)
+    if not np.all(estimate.load_identified):
+        unknown = [name for name, known in zip(LINK, estimate.load_identified, strict=True) if not known]
         what = f"{', '.join(unknown)} of the tool not excited"
         raise InputError(what, "turn the sensor about axes that are not parallel, and accelerate", robot.name)
-    sign = 1 if found.load[-1] >= 0 else -1
-    found = _turned(found, sign)
+    sign = 1 if estimate.load[-1] >= 0 else -1
+    estimate = _with_load_sign(estimate, sign)
     if not free:
-        value = found.value.copy()
-        value[found.layout.load] = closest_body(found.load, found.load_covariance)
-        found = replace(found, value=value)
-    joint = robot.tools[link][0]
-    load = payload_in(found, np.eye(4), link, joint)
+        value = estimate.value.copy()
+        value[estimate.layout.load] = closest_body(estimate.load, estimate.load_covariance)
+        estimate = replace(estimate, value=value)
+    load = payload_in(estimate, np.eye(4), link, robot.tools[link][0])
     mean, slope = _of_knots(knots)
     bias, drift = (np.kron(np.eye(AXES), row) for row in (mean, slope))
-    covariance = found.base_covariance
+    covariance = estimate.base_covariance
     return Tool(
         load,
-        bias @ found.base,
+        bias @ estimate.base,
         np.sqrt(np.einsum("ij,jk,ik->i", bias, covariance, bias)),
-        drift @ found.base,
+        drift @ estimate.base,
         np.sqrt(np.einsum("ij,jk,ik->i", drift, covariance, drift)),
-        found.sigma,
-        found.delay,
+        estimate.sigma,
+        estimate.delay,
         sign,
         int(information.rows.sum()),
     )
@@ -119,8 +118,8 @@ def _information(robot: Robot, prepared: Prepared, wrenches: Wrenches, link: str
         for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):  # the sensor may pause
             if len(run) < len(kernel):
                 continue
-            rows = [filtered(x[run], kernel, step) for x in (Y, w, prepared.t[:, None])]
-            parts.append((*rows, filtered(w[run], slope_kernel, step)))
+            rows = [filter_signal(x[run], kernel, step) for x in (Y, w, prepared.t[:, None])]
+            parts.append((*rows, filter_signal(w[run], slope_kernel, step)))
     if not parts:
         raise InputError("joint states and wrenches have no stretch in common", "record both at once", prepared.source)
     rows_Y, rows_w, t, slope = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -153,8 +152,8 @@ def _smoothed(prepared: Prepared, wrenches: Wrenches) -> tuple[Array, Array]:
     w = np.column_stack([np.interp(even, wrenches.t, column) for column in wrenches.w.T])
     cutoff = prepared.filter.position_cutoff
     assert cutoff is not None
-    kernel = lowpass_kernel(min(cutoff, HIGHEST * rate), rate)
-    smooth, K = filtered(w, kernel, 1), len(kernel) // 2
+    kernel = lowpass_kernel(min(cutoff, MAX_CUTOFF_SHARE * rate), rate)
+    smooth, K = filter_signal(w, kernel, 1), len(kernel) // 2
     if len(smooth) < 2:
         raise InputError("the wrenches are too few for their filter", "record for some seconds", prepared.source)
     at = even[K : K + len(smooth)]
@@ -170,18 +169,16 @@ def _refuse_one_direction(a: Array, source: str) -> None:
     """Refuse motions in which the sensor hardly turns against gravity: bias and weight would not part."""
     unit = a / np.linalg.norm(a, axis=1, keepdims=True)
     spread = np.linalg.svd(unit - unit.mean(axis=0), compute_uv=False) / np.sqrt(len(unit))
-    if spread[1] < DIRECTIONS:
+    if spread[1] < LEAST_SPREAD:
         hint = "turn the sensor by some tens of degrees about two axes that are not vertical"
         raise InputError("the sensor hardly turns against gravity: its bias and the weight do not part", hint, source)
 
 
-def _turned(found: Estimate, sign: int) -> Estimate:
-    """Return the estimate of +phi instead of -phi, for a sensor of the other sign."""
-    if sign > 0:
-        return found
-    s = np.ones(found.layout.size)
-    s[found.layout.load] = -1.0
-    return replace(found, value=s * found.value, covariance=s[:, None] * found.covariance * s)
+def _with_load_sign(estimate: Estimate, sign: int) -> Estimate:
+    """Return the estimate of sign times phi."""
+    s = np.ones(estimate.layout.size)
+    s[estimate.layout.load] = sign
+    return replace(estimate, value=s * estimate.value, covariance=s[:, None] * estimate.covariance * s)
 
 
 def _of_knots(knots: Array) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
-from ros2_dynid.identification.physical.standard import full_map, scales
+from ros2_dynid.identification.physical.standard import scales
 from ros2_dynid.identification.regression.estimate import Triangle
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
@@ -31,9 +31,9 @@ NEARNESS = (1e-4, 1e-2)
 only decides what they leave open. The second one if the first leaves the programme too ill-conditioned to be solved."""
 LEAST_ERROR = 1e-5
 """Relative error of the torque that data have at least, so that exact ones leave the programme a weight."""
-PHYSICAL = 1e-3
+LEAST_MOMENT_SHARE = 1e-3
 """Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
-LIGHTEST = 1e-3
+LEAST_MASS = 1e-3
 """Mass [kg] below which none was given."""
 KINDS = len(LINK)
 
@@ -57,12 +57,12 @@ def cholesky_pivots(J: Array) -> Array:
 
     They are the squares of the diagonal of Cholesky's factor where J is positive definite; -inf after a zero pivot.
     """
-    left, pivots = J.copy(), np.full(len(J), -np.inf)
+    rest, pivots = J.copy(), np.full(len(J), -np.inf)
     for k in range(len(J)):
-        pivots[k] = left[k, k]
-        if left[k, k] == 0.0:
+        pivots[k] = rest[k, k]
+        if rest[k, k] == 0.0:
             break
-        left[k + 1 :, k + 1 :] -= np.outer(left[k + 1 :, k], left[k, k + 1 :]) / left[k, k]
+        rest[k + 1 :, k + 1 :] -= np.outer(rest[k + 1 :, k], rest[k, k + 1 :]) / rest[k, k]
     return pivots
 
 
@@ -87,7 +87,7 @@ def smallest_joint_inertia(robot: Robot, chi: Array, *, count: int = 500, seed: 
     return float(np.linalg.eigvalsh(0.5 * (M + M.transpose(0, 2, 1))).min())
 
 
-def made_consistent(robot: Robot, chi: Array) -> Array:
+def make_consistent(robot: Robot, chi: Array) -> Array:
     """Return a priori parameters with those links made physical that are not; the others stay as they are.
 
     Second moments of mass about the centre that no body has are lifted to those of a ball that reaches the frame's
@@ -95,25 +95,24 @@ def made_consistent(robot: Robot, chi: Array) -> Array:
     given, at the longest link's end. Rounding in a URDF often leaves a point mass or less.
     """
     out = chi.copy()
-    length = longest(robot)
+    length = longest_link(robot)
     for link in links_of(robot, out):  # rows are views into out
         m = link[6:9].copy()
-        if link[9] < LIGHTEST:
-            link[9] = max(LIGHTEST, float(np.linalg.norm(m)) / length)
+        if link[9] < LEAST_MASS:
+            link[9] = max(LEAST_MASS, float(np.linalg.norm(m)) / length)
         M = link[9]
         S = pseudo_inertia(link)[:3, :3] - np.outer(m, m) / M
         moments, axes = np.linalg.eigh(0.5 * (S + S.T))
-        if moments[0] > PHYSICAL * max(moments[-1], 1e-12):
+        if moments[0] > LEAST_MOMENT_SHARE * max(moments[-1], 1e-12):
             continue
         ball = max(float(m @ m) / M / 5.0, 1e-4 * M / 5.0)
-        lifted = np.where(moments > ball, moments, ball)
-        S = axes * lifted @ axes.T + np.outer(m, m) / M
+        S = axes * np.maximum(moments, ball) @ axes.T + np.outer(m, m) / M
         J = np.trace(S) * np.eye(3) - S
-        link[:6] = J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]
+        link[:6] = J[np.triu_indices(3)]
     return out
 
 
-def longest(robot: Robot) -> float:
+def longest_link(robot: Robot) -> float:
     """Return the largest distance [m] between the frames of neighbouring joints, 1 where all are in one place."""
     return max((abs(x) for joint in robot.joints for x in (joint.d, joint.r)), default=0.0) or 1.0
 
@@ -145,18 +144,18 @@ def impose(
     every link and rotor inertia and friction not negative. friction: rows g, shape (m, size), with g . value >= 0 where
     friction brakes (regression.dissipative_fit).
     """
-    clarabel, csc_matrix = _import_solver()
-    M, S = full_map(robot, base), scales(robot, reference)
+    clarabel = _import_solver()
+    M, S = base.full_map(robot), scales(robot, reference)
     names = standard_names(robot)
     # Fit in units of its own optimum: chi = reference + S x
     W, tau = T.base, T.tau_of_base(value)
     size = max(float(np.linalg.norm(tau)), 1e-300)
     A = W @ (M * S) / size
-    left = (tau - W @ (M @ reference)) / size
+    rest = (tau - W @ (M @ reference)) / size
     unit = _link_units(robot, reference)
     best = float(np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0]))
     error = max(best / size, LEAST_ERROR)
-    q = -A.T @ left
+    q = -A.T @ rest
     rows, right, cones = [], [], []
     signed = [
         k for k, name in enumerate(names) if group_of(name) in ("rotor", "friction") and not name.startswith("Iam")
@@ -173,22 +172,18 @@ def impose(
         rows.append(matrix)
         right.append(cone @ reference[at] - FLOOR * _svec(np.eye(4)))
         cones.append(clarabel.PSDTriangleConeT(4))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_iter = 200
-    G = csc_matrix(np.vstack(rows))
+    G, h = np.vstack(rows), np.concatenate(right)
     for nearness in NEARNESS:
-        P = csc_matrix(np.triu(A.T @ A + nearness * error**2 * np.eye(len(names))))
-        solution = clarabel.DefaultSolver(P, q, G, np.concatenate(right), cones, settings).solve()
-        if str(solution.status) in ("Solved", "AlmostSolved"):
+        P = A.T @ A + nearness * error**2 * np.eye(len(names))
+        x, status = _solve_programme(P, q, G, h, cones, max_iter=200)
+        if x is not None:
             break
     else:
-        raise ProgrammeError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
-    chi = reference + S * np.array(solution.x)
+        raise ProgrammeError(f"the semidefinite programme ended with {status}; check the a priori parameters")
+    chi = reference + S * x
     chi[signed] = np.maximum(chi[signed], 0.0)  # -1e-9 is the solver's zero
-    found = M @ chi
-    ours = np.linalg.norm(tau - W @ found)
-    return Consistent(chi, found, float(ours) / max(best, 1e-300) - 1.0)
+    ours = np.linalg.norm(tau - W @ (M @ chi))
+    return Consistent(chi, M @ chi, float(ours) / max(best, 1e-300) - 1.0)
 
 
 def _beside_terms(T: Triangle, value: Array, friction: Array | None, M: Array) -> tuple[Array, Array]:
@@ -210,7 +205,7 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     """
     if np.linalg.eigvalsh(pseudo_inertia(parameters))[0] > 0.0:
         return parameters
-    clarabel, csc_matrix = _import_solver()
+    clarabel = _import_solver()
     mass = max(abs(float(parameters[9])), 1e-3)
     length = np.sqrt(max(float(np.trace(link_inertia(np.abs(parameters)))) / 2.0 / mass, 1e-4))
     S = np.array([mass * length**2] * 6 + [mass * length] * 3 + [mass])
@@ -218,19 +213,27 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     information = np.linalg.inv(scaled + 1e-9 * np.trace(scaled) * np.eye(KINDS))
     information /= np.abs(information).max()
     cone = _triangle_map((mass, float(length)))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    solution = clarabel.DefaultSolver(
-        csc_matrix(np.triu(information)),
-        np.zeros(KINDS),
-        csc_matrix(-cone * S),
-        cone @ parameters - FLOOR * _svec(np.eye(4)),
-        [clarabel.PSDTriangleConeT(4)],
-        settings,
-    ).solve()
-    if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise ProgrammeError(f"the semidefinite programme ended with {solution.status}; identify the load without it")
-    return np.asarray(parameters + S * np.array(solution.x))
+    right = cone @ parameters - FLOOR * _svec(np.eye(4))
+    x, status = _solve_programme(information, np.zeros(KINDS), -cone * S, right, [clarabel.PSDTriangleConeT(4)])
+    if x is None:
+        raise ProgrammeError(f"the semidefinite programme ended with {status}; identify the load without it")
+    return np.asarray(parameters + S * x)
+
+
+def _solve_programme(
+    P: Array, q: Array, G: Array, h: Array, cones: list[Any], **settings: object
+) -> tuple[Array | None, str]:
+    """Return x that minimises x . P x / 2 + q . x with h - G x in the cones, None if none was found, and the status."""
+    from scipy.sparse import csc_matrix
+
+    clarabel = _import_solver()
+    options = clarabel.DefaultSettings()
+    options.verbose = False
+    for name, value in settings.items():
+        setattr(options, name, value)
+    solution = clarabel.DefaultSolver(csc_matrix(np.triu(P)), q, csc_matrix(G), h, cones, options).solve()
+    status = str(solution.status)
+    return (np.array(solution.x) if status in ("Solved", "AlmostSolved") else None), status
 
 
 def _svec(P: Array) -> Array:
@@ -261,11 +264,10 @@ def _link_units(robot: Robot, reference: Array) -> list[tuple[float, float]]:
     return units
 
 
-def _import_solver() -> tuple[Any, Any]:
-    """Return the solver of semidefinite programmes and its matrix type, which take a while to import."""
+def _import_solver() -> Any:
+    """Return the solver of semidefinite programmes, which takes a while to import."""
     try:
         import clarabel
-        from scipy.sparse import csc_matrix
     except ModuleNotFoundError:
         raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
-    return clarabel, csc_matrix
+    return clarabel

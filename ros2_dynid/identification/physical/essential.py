@@ -21,9 +21,9 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_folds, different_motion, restrict
 from ros2_dynid.identification.regression.least_squares import (
     Solution,
+    add_error_bars,
     block_moments,
     error_levels,
-    finish,
     jackknife,
     joint_errors,
     solve,
@@ -31,13 +31,23 @@ from ros2_dynid.identification.regression.least_squares import (
 )
 from ros2_dynid.model.robot import Array
 
-CONFIDENCE = 0.99
-"""The error may grow as far as chance makes it with this probability."""
-FOLDS = 5
-"""Stretches left out in turn: as in the cross-validation that the sets are judged by."""
-UNSEEN, NOTICED = 0.01, 0.1
-"""The squared error on these may grow by its scatter over them, by the first share in any case (half a percent of the
-error is nobody's loss), and by the second at most (5 % of the error: so few stretches may scatter by more)."""
+
+@dataclass(frozen=True)
+class EssentialThresholds:
+    """When a parameter leaves the essential ones.
+
+    relative_std: standard deviation over value above which it may. confidence: the error may then grow as far as chance
+    makes it with this probability. folds: stretches left out in turn, as in the cross-validation that sets are judged
+    by; 0: none, as in the papers. least_growth, most_growth: the squared error on these may grow by its scatter over
+    them, by the first share in any case (half a percent of the error is nobody's loss), and by the second at most (5 %
+    of the error: so few stretches may scatter by more).
+    """
+
+    relative_std: float = RELATIVE_STD
+    confidence: float = 0.99
+    folds: int = 5
+    least_growth: float = 0.01
+    most_growth: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,8 @@ class Essential:
 def essential(
     information: Information,
     full: Estimate,
+    thresholds: EssentialThresholds | None = None,
     *,
-    relative_std: float = RELATIVE_STD,
-    confidence: float = CONFIDENCE,
-    folds: int = FOLDS,
     most: int | None = None,
 ) -> Essential:
     """Return the essential parameters, starting from the full estimate; delay and friction terms stay.
@@ -80,19 +88,18 @@ def essential(
     The test compares the weighted sum of squared errors with and without all that was dropped (F test). Errors are
     correlated in time, so it is scaled by how much larger their variances are than those of independent errors. What
     the model lacks is no such error: so the elimination also stops before the error on stretches left out grows.
-    folds: how many of them, 0 for no such test, as in the papers; most: drop no more than these, whatever tests say.
+    most: drop no more than these, whatever the stretches say.
     """
-    weights = 1.0 / full.sigma
-    growth = _left_out_growth(information, weights, relative_std, confidence, folds) if most is None else ()
+    limits, weights = thresholds or EssentialThresholds(), 1.0 / full.sigma
+    growth = _left_out_growth(information, weights, limits) if most is None else ()
     if most is None:
         passed = [k for k, (grown, allowed) in enumerate(growth, start=1) if grown <= allowed]
         most = max(passed, default=0) if growth else information.size
-    others = {int(k) for k in np.flatnonzero(~information.layout.is_base)}
     R = weighted_triangle(information, weights).R
     steps: list[Step] = []
     kept = [int(k) for k in range(information.size) if full.identified[k]]
     dropped = 0
-    for step, rest in _eliminated(information, full, R, weights, relative_std, confidence):
+    for step, rest in _eliminate(information, full, R, weights, limits):
         if step.dropped and growth:
             grown, allowed = growth[min(dropped, len(growth) - 1)]  # a fold that drops no more stays as it is
             step = replace(step, growth=grown, allowed=allowed)
@@ -101,13 +108,16 @@ def essential(
             break
         steps.append(step)
         kept, dropped = rest, dropped + step.dropped
-    return Essential(
-        tuple(k for k in kept if k not in others), _final(information, R, weights, kept, full), tuple(steps)
-    )
+    solution, value, covariance, dof = _refit(information, R, weights, kept)
+    identified, sigma = np.ones(information.size, dtype=bool), error_levels(information, value, weights)
+    identified[kept] = solution.identified
+    layout, cond, rank = information.layout, solution.cond, solution.rank
+    estimate = Estimate(layout, value, covariance, identified, sigma, cond, rank, full.method, dof)
+    return Essential(tuple(k for k in kept if layout.is_base[k]), estimate, tuple(steps))
 
 
-def _eliminated(
-    information: Information, full: Estimate, R: Array, weights: Array, relative_std: float, confidence: float
+def _eliminate(
+    information: Information, full: Estimate, R: Array, weights: Array, limits: EssentialThresholds
 ) -> Iterator[tuple[Step, list[int]]]:
     """Yield the steps of the elimination, each with the columns that are left after it."""
     kept = [int(k) for k in range(information.size) if full.identified[k]]
@@ -115,17 +125,17 @@ def _eliminated(
     least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
     # Blocks of time are nearly independent: each is worth a row at least, however correlated the rows in it are.
     free = max(rows / inflation - len(kept), float(len(information.blocks) - 1), 1.0)
-    value, std = full.value, full.std
+    value, std = full.value, full.std.copy()
     dropped = 0
     while True:
         candidates = [k for k in kept if k not in protected]
         relative = {k: std[k] / max(abs(value[k]), 1e-300) for k in candidates}
         worst = max(candidates, key=lambda k: relative[k], default=None)
-        if worst is None or relative[worst] <= relative_std:
+        if worst is None or relative[worst] <= limits.relative_std:
             return
         rest = [k for k in kept if k != worst]
         grown = (_squares(R, rest) - least) / inflation / (dropped + 1)
-        limit = float(fdtri(dropped + 1, free, confidence))
+        limit = float(fdtri(dropped + 1, free, limits.confidence))
         statistic = float(grown / (least / max(rows - len(kept), 1.0)))
         drop = statistic <= limit
         if drop:
@@ -134,11 +144,12 @@ def _eliminated(
         if not drop:
             protected.add(worst)
             continue
-        value, std = _refit(information, R, weights, kept)
+        solution, value, covariance, _ = _refit(information, R, weights, kept)
+        std[kept] = np.where(solution.identified, np.sqrt(np.diag(covariance)[kept]), np.inf)
 
 
 def _left_out_growth(
-    information: Information, weights: Array, relative_std: float, confidence: float, folds: int
+    information: Information, weights: Array, limits: EssentialThresholds
 ) -> tuple[tuple[float, float], ...]:
     """Return, for every number of parameters dropped, how the squared error on stretches left out grows and may grow.
 
@@ -146,30 +157,30 @@ def _left_out_growth(
     units of each joint's error: the one that is nearer to its limit.
     """
     information = different_motion(information)
-    found = block_folds(information, folds) if folds else []
-    if len(found) < 2:
+    folds = block_folds(information, limits.folds)
+    if len(folds) < 2:
         return ()
-    paths = [_left_out_errors(information, fold, weights, relative_std, confidence) for fold in found]
+    paths = [_left_out_errors(information, fold, weights, limits) for fold in folds]
     length = max(map(len, paths))
     errors = np.array([path + [path[-1]] * (length - len(path)) for path in paths])  # (folds, dropped, 2)
     before = np.maximum(errors[:, 0].sum(axis=0), 1e-300)
     change = errors[:, 1:] - errors[:, :1]
     growth = change.sum(axis=0) / before
-    scatter = np.sqrt(len(found)) * change.std(axis=0, ddof=1) / before
-    allowed = np.clip(scatter, UNSEEN, NOTICED)
+    scatter = np.sqrt(len(folds)) * change.std(axis=0, ddof=1) / before
+    allowed = np.clip(scatter, limits.least_growth, limits.most_growth)
     nearer = np.argmax(growth - allowed, axis=1)
     return tuple((float(growth[k, n]), float(allowed[k, n])) for k, n in enumerate(nearer))
 
 
 def _left_out_errors(
-    information: Information, fold: Sequence[int], weights: Array, relative_std: float, confidence: float
+    information: Information, fold: Sequence[int], weights: Array, limits: EssentialThresholds
 ) -> list[tuple[float, float]]:
     """Return the squared errors on one stretch, of torques and of weighted ones, with ever fewer parameters."""
     part = information.take([b for b in range(len(information.blocks)) if b not in set(fold)])
     left_out, R = information.take(fold), weighted_triangle(part, weights).R
-    full = finish(part, solve(R), weights, Method.WLS)
+    full = add_error_bars(part, solve(R), weights, Method.WLS)
     every = [int(k) for k in np.flatnonzero(full.identified)]
-    steps = _eliminated(part, full, R, weights, relative_std, confidence)
+    steps = _eliminate(part, full, R, weights, limits)
     errors = []
     for kept in (every, *(rest for step, rest in steps if step.dropped)):
         value = np.zeros(information.size)
@@ -179,17 +190,11 @@ def _left_out_errors(
     return errors
 
 
-def significance(chunks: Iterable[Rows], value: Array) -> Array:
+def share_of_largest(W: Array, tau: Array, value: Array) -> Array:
     """Return the largest torque that each parameter makes at any joint, as a share of the joint's largest, shape (b,).
 
-    Seed 004 calls parameters below 1 % not significant.
+    W, tau: see largest_rows. Seed 004 calls parameters below 1 % not significant.
     """
-    found = largest_rows(chunks)
-    return np.zeros(len(value)) if found is None else share_of_largest(*found, value)
-
-
-def share_of_largest(W: Array, tau: Array, value: Array) -> Array:
-    """Return the same from the largest entries of W, shape (b, n), and the largest torques, shape (n,)."""
     share = W / np.where(tau > 0, tau, np.inf)
     return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
 
@@ -215,31 +220,21 @@ def _squares(R: Array, kept: Sequence[int]) -> float:
 
 def _inflation(R: Array, full: Estimate) -> float:
     """Return the typical variance stated over that of independent errors of unit size, at least 1."""
-    known = np.flatnonzero(full.identified)
-    scale = np.linalg.norm(R[:, known], axis=0)
-    inverse = np.linalg.pinv(R[:, known] / scale)
+    identified = np.flatnonzero(full.identified)
+    scale = np.linalg.norm(R[:, identified], axis=0)
+    inverse = np.linalg.pinv(R[:, identified] / scale)
     naive = np.sum(inverse**2, axis=1) / scale**2
-    return float(max(1.0, np.median(np.diag(full.covariance)[known] / naive)))
+    return float(max(1.0, np.median(np.diag(full.covariance)[identified] / naive)))
 
 
-def _refit(information: Information, R: Array, weights: Array, kept: Sequence[int]) -> tuple[Array, Array]:
-    found = solve(R[:, [*kept, R.shape[1] - 1]])
-    part = restrict(information, kept)
-    covariance, _ = jackknife(block_moments(part, found.value, weights), found.identified)
-    value, std = np.zeros(information.size), np.full(information.size, np.inf)
-    value[list(kept)] = found.value
-    std[list(kept)] = np.where(found.identified, np.sqrt(np.diag(covariance)), np.inf)
-    return value, std
-
-
-def _final(information: Information, R: Array, weights: Array, kept: Sequence[int], full: Estimate) -> Estimate:
-    found: Solution = solve(R[:, [*kept, R.shape[1] - 1]])
-    small, dof = jackknife(block_moments(restrict(information, kept), found.value, weights), found.identified)
+def _refit(
+    information: Information, R: Array, weights: Array, kept: Sequence[int]
+) -> tuple[Solution, Array, Array, float]:
+    """Return the solution of the columns `kept`, values (size,) and covariance (size, size) of all, and the freedom."""
+    columns = list(kept)
+    solution = solve(R[:, [*columns, R.shape[1] - 1]])
     value, covariance = np.zeros(information.size), np.zeros((information.size, information.size))
-    value[list(kept)] = found.value
-    covariance[np.ix_(list(kept), list(kept))] = small
-    identified = np.ones(information.size, dtype=bool)
-    identified[list(kept)] = found.identified
-    sigma = error_levels(information, value, weights)
-    layout = information.layout
-    return Estimate(layout, value, covariance, identified, sigma, found.cond, found.rank, full.method, dof)
+    moments = block_moments(restrict(information, columns), solution.value, weights)
+    value[columns] = solution.value
+    covariance[np.ix_(columns, columns)], dof = jackknife(moments, solution.identified)
+    return solution, value, covariance, dof

@@ -17,12 +17,11 @@ from scipy.linalg import null_space
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.physical.consistency import longest, made_consistent
-from ros2_dynid.identification.physical.standard import full_map
+from ros2_dynid.identification.physical.consistency import longest_link, make_consistent
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques
-from ros2_dynid.identification.regression.prior import Prior, embedded, torque_scale
+from ros2_dynid.identification.regression.prior import Prior, embed_prior, torque_scale
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
@@ -53,13 +52,13 @@ def bodies_to_start_from(robot: Robot, information: Information) -> Array:
     chi = standard_vector(robot)
     if not has_masses(robot):
         torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
-        length = longest(robot)
+        length = longest_link(robot)
         for k, link in enumerate(links_of(robot, chi), start=1):  # rows are views into chi
             behind = [size for size, joint in zip(torque, robot.active, strict=True) if joint >= k]
             mass = max(behind, default=0.0) / (G * length)
             link[9] = mass
             link[[0, 3, 5]] = 0.4 * mass * length**2
-    return made_consistent(robot, chi)
+    return make_consistent(robot, chi)
 
 
 def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
@@ -76,13 +75,13 @@ def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
         hint = Text("add masses, or identify without: ", Option("prior", "none"))
         raise InputError("the robot's description has no masses to draw the estimate towards", hint)
     chi = bodies_to_start_from(robot, problem.information)
-    M, names = full_map(robot, base), standard_names(robot)
+    M, names = base.full_map(robot), standard_names(robot)
     link = np.array([group_of(name) == "inertial" for name in names])
     scatter = M[:, link] @ np.linalg.inv(entropic_metric(robot, chi)) @ M[:, link].T
     # Rotors, friction and offsets are not described: what they add to a base parameter has a flat prior.
     free = null_space(M[:, ~link].T) if np.any(~link) else np.eye(len(M))
     L = free @ np.linalg.inv(free.T @ scatter @ free) @ free.T
-    mean, information = embedded(problem.information.layout, M @ chi, L)
+    mean, information = embed_prior(problem.information.layout, M @ chi, L)
     leaders = [names[k] for k in base.columns(robot)]
     drives = {
         k: OFFSET if group_of(name) == "offset" else 1.0
@@ -101,7 +100,7 @@ def model_prior(problem: Problem, model: IdentifiedModel, source: str) -> Prior:
     known = np.isfinite(model.std)
     L = np.zeros((len(base), len(base)))
     L[np.ix_(known, known)] = _inverse(model.covariance[np.ix_(known, known)])
-    mean, information = embedded(layout, np.where(known, model.value, base.values(robot, standard_vector(robot))), L)
+    mean, information = embed_prior(layout, np.where(known, model.value, base.values(robot, standard_vector(robot))), L)
     coefficients = {(term.name, term.shape): term.coefficient for term in model.robot.friction}
     for k, term in zip(range(layout.friction.start, layout.friction.stop), problem.terms, strict=True):
         mean[k] = coefficients.get((term.name, term.shape), 0.0)

@@ -49,7 +49,7 @@ def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array, 
 
     distance: the change is measured in each link's own units ("scaled") or in SI units ("euclidean").
     """
-    M = full_map(robot, base)
+    M = base.full_map(robot)
     S = scales(robot, reference) if distance == "scaled" else np.ones(len(reference))
     rows = np.linalg.norm(M * S, axis=1)
     change = np.linalg.lstsq(M * S / rows[:, None], (value - M @ reference) / rows, rcond=None)[0]
@@ -70,11 +70,10 @@ def essential_change(
     What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns (eq. 32).
     others: a value for each column of W, of which those beside the base parameters count.
     """
-    value = full_map(robot, base) @ reference
+    value = base.full_map(robot) @ reference
     T = weighted_triangle(information, weights)
-    left = T.tau_of_base(others) - T.base @ value
-    found = solve(np.column_stack((T.base[:, list(essential)], left)))
-    value[list(essential)] += found.value
+    unexplained = T.tau_of_base(others) - T.base @ value
+    value[list(essential)] += solve(np.column_stack((T.base[:, list(essential)], unexplained))).value
     return np.asarray(value)
 
 
@@ -93,11 +92,3 @@ def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:
     """Return the reference with the rotors, friction and offsets of chi, which CAD does not know (seed 002, V.B)."""
     inertial = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
     return np.where(inertial, reference, chi)
-
-
-def full_map(robot: Robot, base: BaseParameters) -> Array:
-    """Return M, shape (b, n_standard), over all standard parameters of the robot."""
-    place = {name: k for k, name in enumerate(standard_names(robot))}
-    M = np.zeros((len(base), len(place)))
-    M[:, [place[name] for name in base.standard_names]] = base.M
-    return M

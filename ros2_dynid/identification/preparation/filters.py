@@ -20,20 +20,73 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import PreparationOptions
 from ros2_dynid.model.robot import Array
 
-SEGMENT = 5.0
-"""Length of the segments that a spectrum is averaged over [s]."""
-MIN_SAMPLES = 64
-"""Samples of a segment at least."""
+
+@dataclass(frozen=True)
+class SpectrumThresholds:
+    """What counts as motion and as noise in the spectrum of the positions.
+
+    seconds: it is taken from at most this much of a recording [s], which shows all of the motion. segment: length of
+    the segments that it is averaged over [s], which tells frequencies 0.2 Hz apart; segment_samples: their samples at
+    least. noise_from: the rate over this is the frequency [Hz] above which there is nothing but noise. above_floor:
+    motion stands out of the noise where its power is more than this many times the floor. power_share: of the
+    velocity's power, below the frequency that counts as the motion's; vibrations hold less than the rest.
+    """
+
+    seconds: float = 120.0
+    segment: float = 5.0
+    segment_samples: int = 64
+    noise_from: float = 3.0
+    above_floor: float = 10.0
+    power_share: float = 0.99
 
 
-def power_spectrum(parts: Sequence[Array], rate: float) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class CutoffThresholds:
+    """How the filters follow from the spectrum of the motion.
+
+    motion_to_rows: cut-off of the second low-pass over the motion's frequency. Torques have products of two signals of
+    the motion, up to twice its frequency, which pass nearly whole; beyond, there is mostly what the model lacks.
+    rows_to_position: the positions are low-passed this far above the second filter, so that its pass band is not
+    touched; least_rows_to_position: and never nearer to it, where noise or the rate ask for less. friction: band [Hz]
+    that the second low-pass keeps for friction, which changes faster than the motion: at least the first, at most the
+    second where the positions are clean enough. More changes nothing: the torque of a sign change is spread over its
+    filter. end_share: a filter's transient takes at most this share of the recording at either end. inner_rate: rate at
+    which the regressor is computed, over the positions' cut-off. The filter ends at 1.6 times the cut-off, products of
+    two signals at 3.2 times: at this rate they fold to 0.8 times it, beyond the rows' filter. row_rate: rate of the
+    rows kept, over the cut-off of the second filter, whose transition ends below half of this.
+    """
+
+    motion_to_rows: float = 3.0
+    rows_to_position: float = 5.0
+    least_rows_to_position: float = 2.2
+    friction: tuple[float, float] = (2.0, 8.0)
+    end_share: float = 0.05
+    inner_rate: float = 4.0
+    row_rate: float = 5.0
+
+    def lowest_cutoff(self, n_samples: float, rate: float) -> float:
+        """Return the lowest cut-off [Hz] whose transients leave enough of n_samples at `rate` [Hz]."""
+        return KERNEL_LOBES * rate / (self.end_share * n_samples)
+
+    def inner_step(self, position: float, rate: float) -> int:
+        """Return the samples at `rate` [Hz] between two of the regressor, for positions up to a cut-off [Hz]."""
+        return max(1, int(rate / (self.inner_rate * position)))
+
+    def row_step(self, row: float, inner_rate: float, wanted: float | None = None) -> int:
+        """Return the inner samples between two rows, for a cut-off [Hz] of the rows; wanted: their rate [Hz]."""
+        return max(1, int(inner_rate / (wanted or self.row_rate * row) + 0.5))
+
+
+def power_spectrum(
+    parts: Sequence[Array], rate: float, thresholds: SpectrumThresholds | None = None
+) -> tuple[Array, Array]:
     """Return f (m,) [Hz] without 0, and the one-sided power spectrum P (m, n) of signals, shape (N_k, n) each, at rate.
 
     Segments are detrended by their mean, have a Hann window and overlap by half. Stretches shorter than a segment are
     left out, unless all are: then the longest sets the segment's length.
     """
-    longest = max(len(part) for part in parts)
-    length = min(longest, max(MIN_SAMPLES, int(SEGMENT * rate)))
+    limits, longest = thresholds or SpectrumThresholds(), max(len(part) for part in parts)
+    length = min(longest, max(limits.segment_samples, int(limits.segment * rate)))
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(length) / length)
     total, count = np.zeros((length // 2 + 1, parts[0].shape[1])), 0
     for part in parts:
@@ -54,17 +107,17 @@ def third_octaves(f: Array, P: Array) -> tuple[Array, Array]:
     return f[first + counts - 1], np.add.reduceat(P, first, axis=0) / counts[:, None]
 
 
-LOBES = 2.5
+KERNEL_LOBES = 2.5
 """Half length of a kernel in units of 1 / cutoff: its transition band reaches from 0.45 to 1.55 times the cut-off."""
-HIGHEST = 0.31
+MAX_CUTOFF_SHARE = 0.31
 """Highest cut-off as a fraction of the sampling rate: beyond it the transition would pass the Nyquist frequency."""
-FAST = 60
-"""Taps for each output above which fast Fourier transforms beat the direct sum."""
+DIRECT_TAPS = 60
+"""Taps for each output up to which direct sums beat fast Fourier transforms."""
 
 
 def half_length(cutoff: float, rate: float) -> int:
     """Return K, the samples that the kernel of a low-pass at `cutoff` [Hz] reaches to either side at `rate` [Hz]."""
-    return max(1, int(np.ceil(LOBES * rate / cutoff)))
+    return max(1, int(np.ceil(KERNEL_LOBES * rate / cutoff)))
 
 
 def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float = 0.0, K: int | None = None) -> Array:
@@ -121,22 +174,21 @@ def finer_kernel(cutoff: float, rate: float, m: int, derivative: int = 0) -> Arr
     return h[m - 1 : len(h) - (m - 1)]
 
 
-def filtered(x: Array, kernel: Array, step: int) -> Array:
+def filter_signal(x: Array, kernel: Array, step: int) -> Array:
     """Return the kernel's outputs at every `step`-th sample, for x of shape (N, ...), where it lies inside the data.
 
-    The outputs belong to the samples of `output_index`.
+    The outputs belong to the samples of `output_index`. scipy.signal.upfirdn does the same in 8 times the time.
     """
-    first = -(-(len(kernel) - 1) // step)
     if len(x) < len(kernel):
         return np.empty((0, *x.shape[1:]))
-    wanted = x[first * step - (len(kernel) - 1) :]
-    count = (len(wanted) - len(kernel)) // step + 1
-    columns = wanted.reshape(len(wanted), -1)
-    found = (_by_fft if len(kernel) > FAST * step else _by_sums)(columns, kernel, step, count)
-    return found.reshape(count, *x.shape[1:])
+    first = -(-(len(kernel) - 1) // step)
+    inputs = x[first * step - (len(kernel) - 1) :].reshape(-1, int(np.prod(x.shape[1:])))
+    count = (len(inputs) - len(kernel)) // step + 1
+    outputs = (_filter_by_fft if len(kernel) > DIRECT_TAPS * step else _filter_by_sums)(inputs, kernel, step, count)
+    return outputs.reshape(count, *x.shape[1:])
 
 
-def _by_sums(x: Array, kernel: Array, step: int, count: int) -> Array:
+def _filter_by_sums(x: Array, kernel: Array, step: int, count: int) -> Array:
     """Return `count` outputs of x (N, n): blocks of outputs are products with one matrix of shifted kernels."""
     m = min(count, max(8, len(kernel) // step))
     taps = np.zeros((m, (m - 1) * step + len(kernel)))
@@ -146,14 +198,13 @@ def _by_sums(x: Array, kernel: Array, step: int, count: int) -> Array:
     blocks = np.lib.stride_tricks.sliding_window_view(x, taps.shape[1], axis=0)[:: m * step][:whole]
     out = np.empty((count, x.shape[1]))
     out[: whole * m] = np.matmul(taps, blocks.swapaxes(1, 2)).reshape(whole * m, -1)
-    left = count - whole * m
-    if left:
-        rest = x[whole * m * step :][: (left - 1) * step + len(kernel)]
-        out[whole * m :] = taps[:left, : len(rest)] @ rest
+    if whole * m < count:
+        last = x[whole * m * step :][: (count - whole * m - 1) * step + len(kernel)]
+        out[whole * m :] = taps[: count - whole * m, : len(last)] @ last
     return out
 
 
-def _by_fft(x: Array, kernel: Array, step: int, count: int) -> Array:
+def _filter_by_fft(x: Array, kernel: Array, step: int, count: int) -> Array:
     """Return `count` outputs of x (N, n): overlapping blocks, each a product of Fourier transforms."""
     K = len(kernel)
     size = 1 << (min(max(4 * K, 1 << 12), len(x)) - 1).bit_length()
@@ -169,37 +220,15 @@ def _by_fft(x: Array, kernel: Array, step: int, count: int) -> Array:
 
 
 def output_index(n_samples: int, kernel_length: int, step: int) -> Array:
-    """Return the places of the outputs of `filtered` among its n_samples inputs."""
+    """Return the places of the outputs of `filter_signal` among its n_samples inputs."""
     first = -(-(kernel_length - 1) // step)
     m = np.arange(first, (n_samples - 1) // step + 1)
     return np.asarray(m * step - (kernel_length - 1) // 2, dtype=float)
 
 
-MOTION_TO_ROWS = 3.0
-"""The cut-off of the second low-pass over the frequency that holds 99 % of the velocity's power. Torques have products
-of two signals of the motion, up to twice its frequency, which pass nearly whole; beyond, there is mostly what the model
-lacks."""
-ROWS_TO_POSITION = 5.0
-"""The positions are low-passed this far above the second filter, so that its pass band is not touched."""
-RATE_OVER_CUTOFF = 4.0
-"""Rate at which the regressor is computed, over the positions' cut-off. The filter ends at 1.6 times the cut-off,
-products of two signals at 3.2 times: at this rate they fold to 0.8 times it, beyond the rows' filter."""
-ROW_RATE_OVER_CUTOFF = 5.0
-"""Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
-FOR_FRICTION = (2.0, 8.0)
-"""Friction changes faster than the motion: where positions are clean enough, the second low-pass keeps this much [Hz],
-at least the first, at most the second. More changes nothing: the torque of a sign change is spread over its filter."""
-SHARE_OF_ENDS = 0.05
-"""It never goes so low that its transient takes more than this share of the recording at either end."""
-ABOVE_FLOOR = 10.0
-"""Motion stands out of the noise where its power is more than this many times the floor."""
-LOOKED_AT = 120.0
-"""The spectrum is taken from at most this much of a recording [s]."""
-
-
 @dataclass(frozen=True)
 class Cutoffs:
-    """Cut-offs proposed or asked for [Hz]; step: samples between inner ones; row_step: inner samples between rows.
+    """Cut-offs of positions and rows [Hz]; step: samples between inner ones; row_step: inner samples between rows.
 
     slow_rate: whether the rows would keep more, were there more samples a second.
     """
@@ -211,78 +240,88 @@ class Cutoffs:
     slow_rate: bool = False
 
 
-def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
-    """Return the filters for n_samples positions at `rate` [Hz] with this spectrum, unless asked for."""
-    highest = HIGHEST * rate
-    motion = float(np.median(found.motion))
-    visible = float(np.median(found.visible))
-    lowest = max(float(np.clip(visible / ROWS_TO_POSITION, *FOR_FRICTION)), LOBES * rate / (SHARE_OF_ENDS * n_samples))
-    wished = options.row_cutoff or max(MOTION_TO_ROWS * motion, lowest)
-    row = options.row_cutoff or min(wished, highest / 2.2)
-    position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
+def propose_cutoffs(
+    spectrum: Spectrum,
+    n_samples: int,
+    options: PreparationOptions,
+    source: str = "",
+    thresholds: CutoffThresholds | None = None,
+) -> Cutoffs:
+    """Return the filters for n_samples positions with this spectrum, those of the options first."""
+    limits, rate = thresholds or CutoffThresholds(), spectrum.rate
+    highest = MAX_CUTOFF_SHARE * rate
+    motion, visible = float(np.median(spectrum.motion)), float(np.median(spectrum.visible))
+    for_friction = float(np.clip(visible / limits.rows_to_position, *limits.friction))
+    wished = max(limits.motion_to_rows * motion, for_friction, limits.lowest_cutoff(n_samples, rate))
+    row = options.row_cutoff or min(wished, highest / limits.least_rows_to_position)
+    far, near = limits.rows_to_position * row, limits.least_rows_to_position * row
+    position = options.position_cutoff or min(max(min(far, visible), near), highest)
     for name, value in (("position", position), ("row", row)):
         if value > highest * 1.0001:
             what = f"the {name} cut-off of {value:g} Hz is too high for data at {rate:.4g} Hz"
             raise InputError(what, f"choose at most {highest:.4g} Hz", source)
-    step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
-    wanted = options.row_rate or ROW_RATE_OVER_CUTOFF * row
-    return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)), wished > row)
+    step = limits.inner_step(position, rate)
+    slow_rate = options.row_cutoff is None and wished > row
+    return Cutoffs(position, row, step, limits.row_step(row, rate / step, options.row_rate), slow_rate)
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What the positions' spectrum says, for each joint, shape (n,).
+    """Figures of the positions' spectrum, for each joint, shape (n,).
 
     floor: white noise of the positions [rad^2/Hz]; motion: frequency [Hz] below which 99 % of the velocity's power lie,
-    which vibrations hardly change; visible: frequency [Hz] up to which the motion stands out of the noise.
+    which vibrations hardly change; visible: frequency [Hz] up to which the motion stands out of the noise. rate: at
+    which they were sampled [Hz].
     """
 
     floor: Array
     motion: Array
     visible: Array
+    rate: float
 
 
-def spectrum(parts: Sequence[Array], rate: float, quantum: Array | None = None) -> Spectrum:
+def estimate_spectrum(
+    parts: Sequence[Array], rate: float, quantum: Array | None = None, thresholds: SpectrumThresholds | None = None
+) -> Spectrum:
     """Return the figures of positions, shape (N_k, n) each, sampled at `rate` [Hz], averaged over all stretches.
 
     quantum: the steps of the encoders, shape (n,). Their noise is not white where a joint takes many samples for a
     step: all of its power quantum^2 / 12 lies below the frequency of the steps.
     """
+    limits = thresholds or SpectrumThresholds()
     # velocities leak less over the window's side lobes than positions do
-    f, P = power_spectrum([np.diff(q, axis=0) * rate for q in parts], rate)
+    f, P = power_spectrum([np.diff(q, axis=0) * rate for q in parts], rate, limits)
     gain = (2.0 * rate * np.sin(np.pi * f / rate)) ** 2  # of the difference, from positions to velocities
     white = P / gain[:, None]
-    floor = np.median(white[f > rate / 3.0], axis=0)
+    floor = np.median(white[f > rate / limits.noise_from], axis=0)
     if quantum is not None:
         speed = np.mean([np.mean(np.abs(np.diff(q, axis=0)), axis=0) for q in parts], axis=0) * rate
         steps = np.clip(speed / np.maximum(quantum, 1e-300), f[0], rate / 2.0)
         floor = np.maximum(floor, quantum**2 / 12.0 / steps)
     edges, level = third_octaves(f, white)
     # noise of the positions grows with f in the velocities: only what stands out of it can be the motion's peak
-    power = (
-        third_octaves(f, np.maximum(P - ABOVE_FLOOR * gain[:, None] * floor, 0.0))[1]
-        * np.diff(edges, prepend=0.0)[:, None]
-    )
+    beyond = np.maximum(P - limits.above_floor * gain[:, None] * floor, 0.0)
+    power = third_octaves(f, beyond)[1] * np.diff(edges, prepend=0.0)[:, None]
     n = P.shape[1]
     motion, visible = np.zeros(n), np.zeros(n)
     for j in range(n):
         peak = int(np.argmax(power[:, j]))
         if not power[peak, j] > 0:
             continue
-        drowned = np.flatnonzero(level[peak:, j] <= ABOVE_FLOOR * floor[j])
+        drowned = np.flatnonzero(level[peak:, j] <= limits.above_floor * floor[j])
         end = edges[max(peak + int(drowned[0]) - 1, 0)] if len(drowned) else edges[-1]
         inside = np.cumsum(np.where(f <= end, P[:, j], 0.0))
-        motion[j] = f[int(np.searchsorted(inside, 0.99 * inside[-1]))]
+        motion[j] = f[int(np.searchsorted(inside, limits.power_share * inside[-1]))]
         visible[j] = end
-    return Spectrum(floor, motion, visible)
+    return Spectrum(floor, motion, visible, rate)
 
 
-def looked_at(parts: Sequence[Array], rate: float) -> list[Array]:
-    """Return the first LOOKED_AT seconds of stretches, shape (N_k, n) each, that a spectrum is taken from."""
-    left, taken = int(LOOKED_AT * rate), []
+def first_seconds(parts: Sequence[Array], rate: float, thresholds: SpectrumThresholds | None = None) -> list[Array]:
+    """Return the beginning of stretches, shape (N_k, n) each, that a spectrum is taken from."""
+    count, beginning = int((thresholds or SpectrumThresholds()).seconds * rate), []
     for part in parts:
-        if left <= 1:
+        if count <= 1:
             break
-        taken.append(part[:left])
-        left -= len(taken[-1])
-    return taken
+        beginning.append(part[:count])
+        count -= len(beginning[-1])
+    return beginning

@@ -10,7 +10,8 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +19,49 @@ from numpy.typing import NDArray
 from ros2_dynid.errors import InputError, Note, Option, Text, remark, repaired
 from ros2_dynid.identification.friction import signs
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
-from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
+from ros2_dynid.identification.preparation.even_grid import Grid, GridThresholds, Stretch, even_grid, shift_stretch
 from ros2_dynid.identification.preparation.filters import (
-    HIGHEST,
+    MAX_CUTOFF_SHARE,
     Cutoffs,
-    filtered,
-    looked_at,
+    CutoffThresholds,
+    estimate_spectrum,
+    filter_signal,
+    first_seconds,
     lowpass_kernel,
     output_index,
-    propose,
-    spectrum,
+    propose_cutoffs,
 )
-from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
+from ros2_dynid.identification.preparation.prepared import (
+    SIGNALS,
+    Filter,
+    FilterSetup,
+    Prepared,
+    consecutive_slices,
+    join_signals,
+    temperature_range,
+)
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
 
-def check_signals(samples: Samples) -> None:
+@dataclass(frozen=True)
+class SignalThresholds:
+    """Which recordings can be used at all.
+
+    known_share: of its values that a signal needs. least_motion: a joint that moved by less [rad or m] was not excited.
+    """
+
+    known_share: float = 0.5
+    least_motion: float = 1e-3
+
+
+def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) -> None:
     """Raise InputError unless there are enough samples, a torque, and joints that moved and whose torque changes."""
+    limits = thresholds or SignalThresholds()
     if samples.tau is None:
         raise InputError("the recording has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
-    if len(samples) < 16:
+    if len(samples) < GridThresholds.fewest_samples:
         raise InputError(f"the recording has only {len(samples)} samples", "record for some seconds", samples.source)
     for j, name in enumerate(samples.joint_names):
         q, tau = samples.q[:, j], samples.tau[:, j]
@@ -47,11 +69,11 @@ def check_signals(samples: Samples) -> None:
             bad = np.count_nonzero(~np.isfinite(x))
             if bad == len(x):
                 raise InputError(f"joint {name!r} has no {kind}: all of it is NaN", "record it", samples.source)
-            if bad > 0.5 * len(x):
+            if bad > (1.0 - limits.known_share) * len(x):
                 what = f"joint {name!r}: {bad} of {len(x)} values of its {kind} are NaN"
                 raise InputError(what, "record it anew or cut the recording", samples.source)
         moved = float(np.nanmax(q) - np.nanmin(q))
-        if moved < 1e-3:
+        if moved < limits.least_motion:
             what = f"joint {name!r} never moved (its positions span {moved:.1g} rad or m)"
             held = Option("hold", {name: float(np.nanmedian(q))})
             raise InputError(what, Text("excite it, or hold it: ", held), samples.source)
@@ -60,7 +82,7 @@ def check_signals(samples: Samples) -> None:
             raise InputError(what, "check that its torque or current is recorded", samples.source)
 
 
-def finite(samples: Samples) -> Samples:
+def drop_unknown(samples: Samples) -> Samples:
     """Return the samples in which position and effort of every joint are finite."""
     if samples.tau is None:  # of a piece: others of the recording have it
         raise InputError("it has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
@@ -77,11 +99,7 @@ def finite(samples: Samples) -> Samples:
     return samples.take(good).noted(repaired(text))
 
 
-KNOWN = 0.5
-"""Share of values that must be known for a sensor to count."""
-
-
-def effort_streams(robot: Robot, samples: Samples) -> Samples:
+def order_streams(robot: Robot, samples: Samples) -> Samples:
     """Return samples whose tau is the first stream and whose tau_l, if any, is the second; joints in robot's order."""
     if samples.tau_l is None:
         return samples
@@ -91,15 +109,15 @@ def effort_streams(robot: Robot, samples: Samples) -> Samples:
             hint = Text("declare that they are: ", Option("sensor", "link"))
             raise InputError("the recording has torques at the links and no efforts of motors", hint, samples.source)
         return replace(samples, tau=samples.tau_l, tau_l=None)
-    there = np.mean(np.isfinite(samples.tau_l), axis=0) >= KNOWN
+    there = np.mean(np.isfinite(samples.tau_l), axis=0) >= SignalThresholds.known_share
     use = at_link & there
     second = np.where(use, samples.tau, np.where(there, samples.tau_l, np.nan))
     first = np.where(use, samples.tau_l, samples.tau)
     return replace(samples, tau=first, tau_l=second if there.any() else None)
 
 
-def swapped(robot: Robot, samples: Samples) -> NDArray[np.bool_]:
-    """Return which joints' second stream is the motor's effort, shape (n,), of samples that effort_streams gave."""
+def find_exchanged_streams(robot: Robot, samples: Samples) -> NDArray[np.bool_]:
+    """Return which joints' second stream is the motor's effort, shape (n,), of samples of `order_streams`."""
     if samples.tau_l is None:
         return np.zeros(len(robot.active), dtype=bool)
     return np.asarray(_at_link(robot) & np.isfinite(samples.tau_l).any(axis=0))
@@ -109,7 +127,7 @@ def _at_link(robot: Robot) -> NDArray[np.bool_]:
     return np.array([robot.joints[j - 1].measured_drive != DRIVE for j in robot.active])
 
 
-REFERENCE = 20.0
+REFERENCE_BAND = 20.0
 """Commanded positions keep at least this much [Hz], however noisy the measured ones are."""
 
 
@@ -118,104 +136,100 @@ def prepare(
     samples: Samples,
     options: PreparationOptions | None = None,
     *,
-    like: Prepared | None = None,
+    like: FilterSetup | None = None,
     filters: Filter | None = None,
+    cutoff_thresholds: CutoffThresholds | None = None,
 ) -> Prepared:
     """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
 
-    like: an earlier piece of the same recording, whose grid and filters are used again. filters: of another recording,
-    whose cut-offs are used again.
+    like: grid and filters of an earlier piece of the same recording, to be used again. filters: of another recording,
+    whose cut-offs are used again. cutoff_thresholds: how cut-offs follow from the spectrum.
     """
     options = options or PreparationOptions()
-    samples = effort_streams(robot, in_order_of(samples, robot.active_names))
+    samples = order_streams(robot, in_order_of(samples, robot.active_names))
     if like is None:
         check_signals(samples)
-    samples = ordered(finite(samples))
-    grid = even_grid(samples, None if like is None else like.known)
-    parts, rate = grid.parts, grid.known.rate
-    longest = max(parts, key=lambda part: len(part.t))
-    more_notes: tuple[Note, ...] = ()
-    if like is not None and like.cutoffs is not None:
-        cutoffs, sources = like.cutoffs, like.filter.velocity
-    else:
-        if filters is not None:
-            options = options.with_filters(filters.position_cutoff, filters.row_cutoff, HIGHEST * rate)
-        cutoffs = propose(grid.known.spectrum, len(longest.t), rate, options, samples.source)
-        sources, more_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
-        if cutoffs.slow_rate:
-            what = f"{rate:.3g} samples a second show motion and friction up to {cutoffs.row:.2g} Hz only"
-            more_notes = (*more_notes, remark(f"{what}: accelerations are poor; record faster"))
-    gains, step = options.gains_of(robot), cutoffs.step
+    samples = ordered(drop_unknown(samples))
+    grid = even_grid(samples, None if like is None else like.spectrum)
+    setup, notes = like, (*samples.notes, *grid.notes)
+    if setup is None:
+        setup, more_notes = _choose_filters(robot, grid, options, filters, cutoff_thresholds, samples.source)
+        notes += more_notes
+    cutoffs, rate, delay = setup.cutoffs, grid.spectrum.rate, options.delay or 0.0
+    step, row_kernel = cutoffs.step, lowpass_kernel(cutoffs.row, rate / cutoffs.step)
+    late = round(delay * rate)  # in whole samples; the kernel takes the rest
     kernels = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
-    late = round((options.delay or 0.0) * rate)  # in whole samples; the kernel takes the rest
-    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=(options.delay or 0.0) - late / rate)
-    row_kernel = lowpass_kernel(cutoffs.row, rate / step)
-    columns: list[tuple[Array, ...]] = []
-    references: list[Array] = []
-    temperatures: list[Array] = []
-    commands: list[Array] = []
-    seconds: list[Array] = []
-    exchanged = swapped(robot, samples)
-    segments, at = [], 0
-    for part in (later_effort(part, late) for part in parts):
+    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=delay - late / rate)
+    gains, exchanged = options.gains_of(robot), find_exchanged_streams(robot, samples)
+    pieces: list[dict[str, Array | None]] = []
+    for part in (shift_stretch(part, late) for part in grid.parts):
         index = output_index(len(part.t), len(kernels[0]), step)
         if len(index) < len(row_kernel):
             continue
-        tau = filtered(part.tau, torque_kernel, step) * np.where(exchanged, 1.0, gains)
-        sign = filtered_sign(robot, part, kernels, step, sources)
-        motion = differentiated(part, kernels, step, sources)
-        columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
+        dq, ddq = (differentiate(part, kernels, step, setup.velocity, k) for k in (1, 2))
+        reference = commands = None
         if part.q_r is not None:
-            references.append(filtered(part.q_r, kernels[0], step))
-            commands.append(_commands(part, index.astype(int), step, rate, cutoffs.position, gains))
-        if part.temperature is not None:
-            temperatures.append(part.temperature[np.round(index).astype(int)])  # slow beside the filters
-        if part.second is not None:
-            seconds.append(filtered(part.second, kernels[0], step) * np.where(exchanged, gains, 1.0))
-        segments.append(slice(at, at + len(index)))
-        at += len(index)
-    if not segments:
+            reference = filter_signal(part.q_r, kernels[0], step)
+            commands = _commands(part, index.astype(int), step, rate, cutoffs.position, gains)
+        second = None if part.second is None else filter_signal(part.second, kernels[0], step)
+        pieces.append(
+            {
+                "t": part.t[0] + index / rate,
+                "q": filter_signal(part.q, kernels[0], step),
+                "dq": dq,
+                "ddq": ddq,
+                "tau": filter_signal(part.tau, torque_kernel, step) * np.where(exchanged, 1.0, gains),
+                "sign": filter_signs(robot, part, kernels, step, setup.velocity),
+                "bridged": _bridged_share(part, kernels[0], step),
+                "reference": reference,
+                "commands": commands,
+                "temperature": None
+                if part.temperature is None
+                else part.temperature[np.round(index).astype(int)],  # slow beside the filters
+                "second": None if second is None else second * np.where(exchanged, gains, 1.0),
+            }
+        )
+    if not pieces:
         needed = (len(kernels[0]) + step * len(row_kernel)) / rate
         what = f"the recording has no stretch of {needed:.2g} s without a gap, which its filters need"
         raise InputError(what, "record longer, or raise the cut-offs", samples.source)
-    t, q, dq, ddq, tau, sign, bridged = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-    temperature = np.concatenate(temperatures) if temperatures else None
-    dropped = (len(kernels[0]) // 2 + step * (len(row_kernel) // 2)) / rate
+    signals: dict[str, Any] = {name: join_signals([piece.get(name) for piece in pieces]) for name in SIGNALS}
+    temperature = signals["temperature"]
     return Prepared(
-        t,
-        q,
-        dq,
-        ddq,
-        tau,
-        sign,
-        bridged,
-        segments=tuple(segments),
+        **signals,
+        segments=consecutive_slices([len(piece["q"]) for piece in pieces if piece["q"] is not None]),
         kernel=row_kernel,
         slope_kernel=lowpass_kernel(cutoffs.row, rate / step, 1),
         step=cutoffs.row_step,
-        top_speed=np.quantile(np.abs(dq), 0.99, axis=0),
-        position_noise=np.sqrt(0.5 * rate * grid.known.spectrum.floor),
-        filter=Filter(
-            rate=rate,
-            position_cutoff=cutoffs.position,
-            row_cutoff=cutoffs.row,
-            inner_rate=rate / step,
-            row_rate=rate / step / cutoffs.row_step,
-            slow=options.slow,
-            dropped=dropped,
-            delay=options.delay or 0.0,
-            velocity=sources,
-        ),
+        top_speed=np.quantile(np.abs(signals["dq"]), TOP_SPEED_QUANTILE, axis=0),
+        position_noise=np.sqrt(0.5 * rate * grid.spectrum.floor),
+        filter=setup.describe(options.slow, delay),
         source=samples.source,
-        notes=(*samples.notes, *grid.notes, *more_notes),
+        notes=notes,
         cutoffs=cutoffs,
-        known=grid.known,
-        reference=np.concatenate(references) if len(references) == len(segments) else None,
-        temperature=temperature,
-        second=np.concatenate(seconds) if seconds else None,
+        spectrum=grid.spectrum,
         temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
-        commands=np.concatenate(commands) if len(commands) == len(segments) else None,
     )
+
+
+def _choose_filters(
+    robot: Robot,
+    grid: Grid,
+    options: PreparationOptions,
+    filters: Filter | None,
+    thresholds: CutoffThresholds | None,
+    source: str,
+) -> tuple[FilterSetup, tuple[Note, ...]]:
+    """Return the filters of a recording, by the spectrum unless options or those of another one say so, and notes."""
+    rate, longest = grid.spectrum.rate, max(grid.parts, key=lambda part: len(part.t))
+    if filters is not None:
+        options = options.with_filters(filters.position_cutoff, filters.row_cutoff, MAX_CUTOFF_SHARE * rate)
+    cutoffs = propose_cutoffs(grid.spectrum, len(longest.t), options, source, thresholds)
+    sources, notes = select_velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
+    if cutoffs.slow_rate:
+        what = f"{rate:.3g} samples a second show motion and friction up to {cutoffs.row:.2g} Hz only"
+        notes = (*notes, remark(f"{what}: accelerations are poor; record faster"))
+    return FilterSetup(grid.spectrum, cutoffs, sources), notes
 
 
 def _commands(part: Stretch, index: NDArray[np.intp], step: int, rate: float, cutoff: float, gains: Array) -> Array:
@@ -225,20 +239,20 @@ def _commands(part: Stretch, index: NDArray[np.intp], step: int, rate: float, cu
     removes these. Added efforts may jump, as friction does, and stay as they are.
     """
     assert part.q_r is not None
-    kernel = lowpass_kernel(min(max(cutoff, REFERENCE), HIGHEST * rate), rate)
+    kernel = lowpass_kernel(min(max(cutoff, REFERENCE_BAND), MAX_CUTOFF_SHARE * rate), rate)
     K = len(kernel) // 2
-    smooth = filtered(part.q_r, kernel, 1)
+    smooth = filter_signal(part.q_r, kernel, 1)
     every = np.minimum(index[:, None] + np.arange(step), len(part.t) - 1 - K)
     added = np.zeros_like(part.q_r) if part.tau_f is None else part.tau_f * gains
     return np.stack((smooth[every - K], added[every]), axis=2)
 
 
-def _bridged(part: Stretch, kernel: Array, step: int) -> Array:
+def _bridged_share(part: Stretch, kernel: Array, step: int) -> Array:
     """Return the share of the position filter that lies in bridged gaps, for each inner sample."""
     share = np.abs(kernel) / np.abs(kernel).sum()
     if not part.bridged.any():
         return np.zeros(len(output_index(len(part.t), len(kernel), step)))
-    return filtered(part.bridged.astype(float), share, step)
+    return filter_signal(part.bridged.astype(float), share, step)
 
 
 def prepare_pieces(
@@ -256,7 +270,7 @@ def prepare_pieces(
     """
     refused: list[Note] = []
     done = list(prepare_each(robot, pieces, options, refused, filters=filters))
-    return joined_prepared(done, tuple(refused))
+    return join_prepared(done, tuple(refused))
 
 
 def prepare_each(
@@ -268,43 +282,33 @@ def prepare_each(
     filters: Filter | None = None,
 ) -> Iterator[Prepared]:
     """Yield the pieces prepared, one at a time; what was left out is appended to `refused`."""
-    like: Prepared | None = None
+    setup: FilterSetup | None = None
     first_error: InputError | None = None
     for piece in pieces:
         try:
-            part = prepare(robot, piece, options, like=like, filters=filters)
+            part = prepare(robot, piece, options, like=setup, filters=filters)
         except InputError as error:
             first_error = first_error or error
             span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
             refused.append(remark(f"the piece of {span} was left out: {error.what}"))
             continue
-        like = like or _without_samples(part)
+        setup = setup or part.setup
         yield part
-    if like is None:
+    if setup is None:
         assert first_error is not None
         raise first_error
 
 
-def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
+def join_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
     """Return parts of one recording, one after the other in time, as one; equal notes are given once."""
     every = tuple(dict.fromkeys((*(note for part in parts for note in part.notes), *notes)))
-    first = parts[0]
     if len(parts) == 1:
-        return replace(first, notes=every)
+        return replace(parts[0], notes=every)
     starts = np.cumsum([0, *(len(part.t) for part in parts[:-1])])
+    signals: dict[str, Any] = {name: join_signals([getattr(part, name) for part in parts]) for name in SIGNALS}
     return replace(
-        first,
-        t=np.concatenate([part.t for part in parts]),
-        q=np.concatenate([part.q for part in parts]),
-        dq=np.concatenate([part.dq for part in parts]),
-        ddq=np.concatenate([part.ddq for part in parts]),
-        tau=np.concatenate([part.tau for part in parts]),
-        sign=np.concatenate([part.sign for part in parts]),
-        bridged=np.concatenate([part.bridged for part in parts]),
-        reference=_joined([part.reference for part in parts]),
-        temperature=_joined([part.temperature for part in parts]),
-        commands=_joined([part.commands for part in parts]),
-        second=_joined([part.second for part in parts]),
+        parts[0],
+        **signals,
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))
             for part, start in zip(parts, starts, strict=True)
@@ -316,69 +320,63 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
     )
 
 
-def _without_samples(part: Prepared) -> Prepared:
-    """Return all of a part of a recording but its samples: what later parts are prepared like."""
-    none = np.empty((0, part.q.shape[1]))
-    return replace(
-        part,
-        t=part.t[[0, -1]],
-        q=none,
-        dq=none,
-        ddq=none,
-        tau=none,
-        sign=np.empty((0, part.sign.shape[1])),
-        bridged=np.empty(0),
-        gear_torque=None,
-        reference=None,
-        temperature=None,
-        commands=None,
-        second=None,
-    )
-
-
-def _joined(signals: list[Array | None]) -> Array | None:
-    """Return the signal of all parts, or None if one has none."""
-    known = [signal for signal in signals if signal is not None]
-    return np.concatenate(known) if len(known) == len(signals) else None
-
-
+TOP_SPEED_QUANTILE = 0.99
+"""Of a joint's speeds: its top speed, but for a few samples that noise made."""
 MEASURED, POSITION = VelocitySource.MEASURED.value, VelocitySource.POSITION.value
 
 
-def differentiated(
-    stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...]
-) -> tuple[Array, Array, Array]:
-    """Return q, dq, ddq of one stretch at every `step`-th sample, the velocity of each joint from the source named."""
-    q, dq, ddq = (filtered(stretch.q, kernel, step) for kernel in kernels)
+def differentiate(stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...], order: int) -> Array:
+    """Return derivative number `order`, 1 or 2, of the positions at every `step`-th sample, shape (N, n), smoothed.
+
+    kernels: of derivatives 0 to 2; sources: where the velocity of each joint comes from, "position" or "measured".
+    """
+    derivative = filter_signal(stretch.q, kernels[order], step)
     measured = [j for j, source in enumerate(sources) if source == MEASURED]
     if measured and stretch.dq is not None:
-        dq[:, measured] = filtered(stretch.dq[:, measured], kernels[0], step)
-        ddq[:, measured] = filtered(stretch.dq[:, measured], kernels[1], step)
-    return q, dq, ddq
+        derivative[:, measured] = filter_signal(stretch.dq[:, measured], kernels[order - 1], step)
+    return derivative
 
 
-def filtered_sign(robot: Robot, stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...]) -> Array:
+def filter_signs(robot: Robot, stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...]) -> Array:
     """Return the signs of the smoothed speeds at the full rate, through the filter of the torque.
 
     Where the kernel reaches beyond the speeds, which end earlier than the data, the sign is held.
     """
     K = len(kernels[0]) // 2
-    speed = filtered(stretch.q, kernels[1], 1)
-    measured = [j for j, source in enumerate(sources) if source == MEASURED]
-    if measured and stretch.dq is not None:
-        speed[:, measured] = filtered(stretch.dq[:, measured], kernels[0], 1)
-    held = np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge")
-    return filtered(held, kernels[0], step)
+    speed = differentiate(stretch, kernels, 1, sources, 1)
+    return filter_signal(np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge"), kernels[0], step)
 
 
-def velocity_sources(
-    stretch: Stretch, rate: float, cutoffs: Cutoffs, wanted: VelocitySource, names: tuple[str, ...]
+@dataclass(frozen=True)
+class VelocityThresholds:
+    """When a measured velocity is used instead of that of the positions.
+
+    gain, phase, misfit: largest error of its gain, delay [rad at the rows' cut-off] and remaining error over the
+    velocity's standard deviation: less than filters and resampling make. quieter: its noise, over that of the
+    differentiated positions below their cut-off, at most: else it is no gain. disagreement: remaining error above which
+    a note says that it is something else.
+    """
+
+    gain: float = 2e-3
+    phase: float = 0.02
+    misfit: float = 0.01
+    quieter: float = 0.25
+    disagreement: float = 0.2
+
+
+def select_velocity_sources(
+    stretch: Stretch,
+    rate: float,
+    cutoffs: Cutoffs,
+    wanted: VelocitySource,
+    names: tuple[str, ...],
+    thresholds: VelocityThresholds | None = None,
 ) -> tuple[tuple[str, ...], tuple[Note, ...]]:
     """Return for each joint "position" or "measured", and notes on measured velocities that disagree.
 
     Measured velocity is better where it has no gain or delay against the positions, and less noise at the cut-off.
     """
-    n = stretch.q.shape[1]
+    limits, n = thresholds or VelocityThresholds(), stretch.q.shape[1]
     if wanted is VelocitySource.POSITION or stretch.dq is None:
         if wanted is VelocitySource.MEASURED:
             raise InputError("the recording has no velocities", Text("use ", Option("velocity", POSITION)))
@@ -386,24 +384,22 @@ def velocity_sources(
     if wanted is VelocitySource.MEASURED:
         return (MEASURED,) * n, ()
     kernels = [lowpass_kernel(cutoffs.row, rate, k) for k in range(3)]
-    step = max(1, int(rate / (4.0 * cutoffs.row)))
-    dq, ddq = (filtered(stretch.q, kernels[k], step) for k in (1, 2))
-    measured = filtered(stretch.dq, kernels[0], step)
-    noise_q, noise_dq = (spectrum(looked_at([x], rate), rate).floor for x in (stretch.q, stretch.dq))
+    step = CutoffThresholds().inner_step(cutoffs.row, rate)
+    dq, ddq = (filter_signal(stretch.q, kernels[k], step) for k in (1, 2))
+    measured = filter_signal(stretch.dq, kernels[0], step)
+    noise_q, noise_dq = (estimate_spectrum(first_seconds([x], rate), rate).floor for x in (stretch.q, stretch.dq))
     omega = 2.0 * np.pi * cutoffs.position
     sources, notes = [], []
     for j in range(n):
         A = np.column_stack((dq[:, j], -ddq[:, j]))
         (gain, delay), *_ = np.linalg.lstsq(A, measured[:, j], rcond=None)
-        off = float(np.std(measured[:, j] - dq[:, j])) / max(float(np.std(dq[:, j])), 1e-300)
-        if off > 0.2:
-            notes.append(
-                remark(
-                    f"joint {names[j]!r}: the recorded velocity does not fit the position (gain {gain:.2f}, late by "
-                    f"{1e3 * delay / max(abs(gain), 1e-9):.1f} ms): not used"
-                )
-            )
-        agrees = abs(gain - 1.0) < 2e-3 and abs(delay) * 2.0 * np.pi * cutoffs.row < 0.02 and off < 0.01
-        quieter = noise_dq[j] < 0.25 * omega**2 * noise_q[j] / 3.0
+        misfit = float(np.std(measured[:, j] - dq[:, j])) / max(float(np.std(dq[:, j])), 1e-300)
+        if misfit > limits.disagreement:
+            late = 1e3 * delay / max(abs(gain), 1e-9)
+            what = f"the recorded velocity does not fit the position (gain {gain:.2f}, late by {late:.1f} ms): not used"
+            notes.append(remark(f"joint {names[j]!r}: {what}"))
+        in_phase = abs(delay) * 2.0 * np.pi * cutoffs.row < limits.phase
+        agrees = abs(gain - 1.0) < limits.gain and in_phase and misfit < limits.misfit
+        quieter = noise_dq[j] < limits.quieter * omega**2 * noise_q[j] / 3.0
         sources.append(MEASURED if agrees and quieter else POSITION)
     return tuple(sources), tuple(notes)

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ros2_dynid.errors import InputError, Note
 from ros2_dynid.identification.friction import signs
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
-from ros2_dynid.identification.preparation.filters import Cutoffs
+from ros2_dynid.identification.preparation.filters import Cutoffs, Spectrum, half_length
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -32,6 +33,23 @@ class Filter:
 
 
 @dataclass(frozen=True, eq=False)
+class FilterSetup:
+    """Grid and filters that the pieces of a recording share; velocity: source of each joint's, shape (n,)."""
+
+    spectrum: Spectrum
+    cutoffs: Cutoffs
+    velocity: tuple[str, ...]
+
+    def describe(self, slow: float, delay: float = 0.0) -> Filter:
+        """Return the filters as they are reported; slow: share of the top speed, delay: of the efforts [s]."""
+        rate, position, row, step = self.spectrum.rate, self.cutoffs.position, self.cutoffs.row, self.cutoffs.step
+        inner_rate = rate / step
+        dropped = (half_length(position, rate) + step * half_length(row, inner_rate)) / rate
+        row_rate = inner_rate / self.cutoffs.row_step
+        return Filter(rate, position, row, inner_rate, row_rate, slow, dropped, delay, self.velocity)
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Smooth motion and torque of one recording at the inner rate: t (N,), q, dq, ddq, tau (N, n), and how they came.
 
@@ -47,7 +65,8 @@ class Prepared:
     loop needs: those from each inner sample up to the next, shape (N, samples, 2, n).
     temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
     recorded. temperatures: the lowest and the highest of each joint, shape (2, n).
-    second: efforts of a second sensor (effort_streams.py), shape (N, n), NaN for a joint without; None: not recorded.
+    second: efforts of a second sensor, shape (N, n), NaN for a joint without; None: not recorded.
+    spectrum, cutoffs: of the recorded positions, and proposed by it; None where motion was given as it is.
     """
 
     t: Array
@@ -67,13 +86,38 @@ class Prepared:
     source: str = ""
     notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
-    known: FirstPiece | None = None
+    spectrum: Spectrum | None = None
     gear_torque: Array | None = None
     reference: Array | None = None
     commands: Array | None = None
     temperature: Array | None = None
     temperatures: Array | None = None
     second: Array | None = None
+
+    @property
+    def setup(self) -> FilterSetup | None:
+        """Grid and filters for further pieces of the same recording; None where motion was given as it is."""
+        if self.spectrum is None or self.cutoffs is None:
+            return None
+        return FilterSetup(self.spectrum, self.cutoffs, self.filter.velocity)
+
+
+SIGNALS = (
+    *("t", "q", "dq", "ddq", "tau", "sign", "bridged"),
+    *("gear_torque", "reference", "commands", "temperature", "second"),
+)
+"""The signals of a prepared recording: one value, or one row of values, for each inner sample."""
+
+
+def consecutive_slices(lengths: Iterable[int]) -> tuple[slice, ...]:
+    """Return slices of these lengths, one after the other."""
+    return tuple(slice(a, b) for a, b in itertools.pairwise((0, *itertools.accumulate(lengths))))
+
+
+def join_signals(signals: Sequence[Array | None]) -> Array | None:
+    """Return a signal of several parts, one after the other, or None if one of them has none."""
+    known = [signal for signal in signals if signal is not None]
+    return np.concatenate(known) if len(known) == len(signals) else None
 
 
 def fastest_speeds(prepared: Sequence[Prepared]) -> Array:
@@ -115,23 +159,9 @@ def as_prepared(
     rate = 1.0 / float(np.median(np.diff(t))) if len(t) > 1 else 1.0
     settings = Filter(rate, None, None, rate, rate, slow, 0.0)
     top = np.max(np.abs(dq), axis=0, initial=0.0)
-    return Prepared(
-        t,
-        q,
-        dq,
-        ddq,
-        tau,
-        signs(robot, dq),
-        np.zeros(len(t)),
-        (slice(0, len(t)),),
-        None,
-        None,
-        1,
-        top,
-        np.zeros(len(top)),
-        settings,
-        source,
-    )
+    whole, noise = (slice(0, len(t)),), np.zeros(len(top))
+    sign, bridged = signs(robot, dq), np.zeros(len(t))
+    return Prepared(t, q, dq, ddq, tau, sign, bridged, whole, None, None, 1, top, noise, settings, source)
 
 
 def shift_effort(prepared: Prepared, delay: float) -> Prepared:
@@ -143,7 +173,7 @@ def shift_effort(prepared: Prepared, delay: float) -> Prepared:
     if n == 0:
         return prepared
     shortest = 1 if prepared.kernel is None else len(prepared.kernel)
-    motion, effort, segments, at = [], [], [], 0
+    motion, effort = [], []
     for segment in prepared.segments:
         index = np.arange(segment.start, segment.stop)
         length = len(index) - abs(n)
@@ -151,25 +181,12 @@ def shift_effort(prepared: Prepared, delay: float) -> Prepared:
             continue
         motion.append(index[max(-n, 0) :][:length])
         effort.append(index[max(n, 0) :][:length])
-        segments.append(slice(at, at + length))
-        at += length
-    if not segments:
+    if not motion:
         what = f"no stretch of the recording is longer than the effort's delay of {delay:.3g} s and the filters"
         raise InputError(what, "record longer", prepared.source)
     rows, later = np.concatenate(motion), np.concatenate(effort)
-    return replace(
-        prepared,
-        t=prepared.t[rows],
-        q=prepared.q[rows],
-        dq=prepared.dq[rows],
-        ddq=prepared.ddq[rows],
-        tau=prepared.tau[later],
-        sign=prepared.sign[rows],
-        bridged=np.maximum(prepared.bridged[rows], prepared.bridged[later]),
-        reference=None if prepared.reference is None else prepared.reference[rows],
-        temperature=None if prepared.temperature is None else prepared.temperature[rows],
-        commands=None if prepared.commands is None else prepared.commands[rows],
-        second=None if prepared.second is None else prepared.second[rows],
-        segments=tuple(segments),
-        filter=replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate),
-    )
+    signals: dict[str, Any] = {name: None if (x := getattr(prepared, name)) is None else x[rows] for name in SIGNALS}
+    signals["tau"] = prepared.tau[later]
+    signals["bridged"] = np.maximum(prepared.bridged[rows], prepared.bridged[later])
+    settings = replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate)
+    return replace(prepared, **signals, segments=consecutive_slices(map(len, motion)), filter=settings)

@@ -28,30 +28,38 @@ from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
-ROWS = 200
+CHUNK_ROWS = 200
 """Rows of a chunk for each joint: with six joints 1200, which keep a chunk and its R factor in the cache."""
-UNFILTERED_ROWS = 400
+UNFILTERED_CHUNK_ROWS = 400
 """The same where every sample is a row: no filter has to be fed."""
-WORTH_BUILDING = 300_000
+COMPILED_SAMPLES = 300_000
 """Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
-WORTH_THREADS = 50_000
+THREADED_SAMPLES = 50_000
 """Samples from which on several threads make the rows."""
 most_threads: ContextVar[int] = ContextVar("most_threads", default=4)
 """How many there may be: a process that shares its machine with others of its kind has one."""
-FINER = 4
+TERM_RATE_FACTOR = 4
 """Friction terms are computed at no less than so many times the inner rate."""
-SLOW_SHARE = 0.2
-"""Share of a row's filter that may lie on samples too slow for Coulomb friction."""
-STILL_SHARE = 0.8
-"""Share of a row's filter from which on the joint stands still for it."""
-BRIDGED_SHARE = 0.05
-"""Share of a row's filter that may lie in bridged gaps."""
 KEPT_BYTES = 64_000_000
 """Rows that are kept while friction laws are tried; those of a longer recording are computed again."""
 
 
+@dataclass(frozen=True)
+class RowThresholds:
+    """Which rows are left out, by the share of their filter that lies on certain samples.
+
+    slow_share: at most this much on samples too slow for Coulomb friction, whose size is not known there. still_share:
+    from this much on the joint stands still for the row, which then tells gravity. bridged_share: at most this much in
+    bridged gaps, where nothing was measured.
+    """
+
+    slow_share: float = 0.2
+    still_share: float = 0.8
+    bridged_share: float = 0.05
+
+
 _dependence: WeakKeyDictionary[Robot, dict[tuple[int, ...], NDArray[np.bool_]]] = WeakKeyDictionary()
-"""Of robots that are alive: which joints feel which columns."""
+"""The results of `find_dependence`, of robots that are alive."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,12 @@ def row_filter(kernel: Array | None, step: int) -> RowFilter | None:
 
 def rows_of_a_chunk(prepared: Prepared) -> int:
     """Return how many rows of each joint a chunk of `row_chunks` has at most."""
-    return UNFILTERED_ROWS if prepared.kernel is None else ROWS
+    return UNFILTERED_CHUNK_ROWS if prepared.kernel is None else CHUNK_ROWS
 
 
 @dataclass(frozen=True)
 class Window:
-    """Inner samples `inputs` that make the rows at the inner samples `at`, and the segment they are of."""
+    """Inner samples `inputs` that make the rows at the inner samples `at`."""
 
     inputs: slice
     at: NDArray[np.intp]
@@ -139,11 +147,6 @@ def windows(prepared: Prepared, n_rows: int) -> Iterator[Window]:
             start = segment.start + first * prepared.step
             at = start + length // 2 + prepared.step * np.arange(m)
             yield Window(slice(start, start + (m - 1) * prepared.step + length), at)
-
-
-def row_times(prepared: Prepared) -> Array:
-    """Return the times [s] of all rows, shape (N_rows,)."""
-    return np.concatenate([prepared.t[w.at] for w in windows(prepared, 1 << 30)] or [np.empty(0)])
 
 
 def row_count(prepared: Prepared) -> int:
@@ -167,7 +170,7 @@ def row_chunks(
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     terms: friction terms, whose columns come between those of the regressor and of the delay. every: 2 leaves every
-    second chunk out, and so on. plain: all chunks without terms, if they are known already.
+    second chunk out, and so on. plain: all chunks without terms, if they were computed before (`tabulate_rows`).
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
@@ -175,36 +178,27 @@ def row_chunks(
     chosen = itertools.islice(windows(prepared, n_rows), 0, None, every)
     if plain is not None:
         yield from map(maker.with_terms, chosen, plain[::every])
-    elif len(prepared.t) // every < WORTH_THREADS or most_threads.get() < 2:
+    elif len(prepared.t) // every < THREADED_SAMPLES or most_threads.get() < 2:
         yield from map(maker.rows, chosen)
     else:
         yield from in_threads(maker.rows, chosen)
 
 
-@dataclass(frozen=True, eq=False)
-class PlainRows:
-    """Rows of recordings without friction terms, by chunk: laws that are tried share them.
-
-    chunks[k]: of recording number k, None where they are too many to be kept.
-    """
-
-    chunks: tuple[tuple[Rows, ...] | None, ...]
-
-    def of(self, recording: int) -> tuple[Rows, ...] | None:
-        """Return the chunks of a recording by its number, None where they are to be computed."""
-        return self.chunks[recording]
+PlainRows = tuple[tuple[Rows, ...] | None, ...]
+"""Chunks of each recording's rows without friction terms, which laws that are tried share; None: too many to keep."""
 
 
 def tabulate_rows(
     robot: Robot, prepared: Sequence[Prepared], columns: Sequence[int], *, delay: bool, most_bytes: int = KEPT_BYTES
 ) -> PlainRows:
     """Return the rows of recordings without friction terms, as many recordings as `most_bytes` hold."""
-    width, room, kept = 8 * (len(columns) + delay) * len(robot.active), most_bytes, []
+    width, room = 8 * (len(columns) + delay) * len(robot.active), most_bytes
+    kept: list[tuple[Rows, ...] | None] = []
     for one in prepared:
         size = width * row_count(one)
         kept.append(tuple(row_chunks(robot, one, columns, delay=delay)) if size <= room else None)
         room -= size if size <= room else 0
-    return PlainRows(tuple(kept))
+    return tuple(kept)
 
 
 class _RowMaker:
@@ -228,14 +222,14 @@ class _RowMaker:
         self._filter = row_filter(prepared.kernel, prepared.step)
         self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
         if self._filter is not None:  # entries that are always zero need no filter
-            dependence = find_dependence(robot, columns).T  # (b, n)
-            self._dependence = np.flatnonzero(dependence)
-            self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[dependence]
+            nonzero = find_dependence(robot, columns).T  # (b, n)
+            self._nonzero = np.flatnonzero(nonzero)
+            self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[nonzero]
 
     def _regressor(self) -> Callable[[Array, Array, Array], Array]:
         if not hasattr(self._own, "evaluate"):
             samples = len(self._prepared.t)
-            self._own.evaluate = regressor_function(self._robot, samples if samples > WORTH_BUILDING else 0)
+            self._own.evaluate = regressor_function(self._robot, samples if samples > COMPILED_SAMPLES else 0)
         evaluate: Callable[[Array, Array, Array], Array] = self._own.evaluate
         return evaluate
 
@@ -247,12 +241,12 @@ class _RowMaker:
         """Return rows, which stay as they are, with the columns of the friction terms."""
         if not self._terms:
             return rows
-        robot, passed, b, f = self._robot, self._filter, len(self._columns), len(self._terms)
+        robot, lowpass, b, f = self._robot, self._filter, len(self._columns), len(self._terms)
         _, n, m = rows.W.shape
         W = np.zeros((b + f + self._delay, n, m))
         W[:b], W[b + f :] = rows.W[:b], rows.W[b:]
         columns = self._columns_of(window.inputs)
-        columns = columns if passed is None else passed(columns, m)
+        columns = columns if lowpass is None else lowpass(columns, m)
         for i, (k, _) in enumerate(active_terms(robot, self._terms)):
             W[b + i, k] = columns[i]
         if rows.still is not None:
@@ -260,23 +254,23 @@ class _RowMaker:
         return replace(rows, W=W)
 
     def _without_terms(self, window: Window) -> Rows:
-        robot, prepared, passed = self._robot, self._prepared, self._filter
+        robot, prepared, lowpass = self._robot, self._prepared, self._filter
         part, m = window.inputs, len(window.at)
         b, n = len(self._columns), len(robot.active)
         Y = self._regressor()(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         tau = np.ascontiguousarray(prepared.tau[part].T)
         W = np.zeros((b + self._delay, n, m))
-        if passed is None:
+        if lowpass is None:
             Y.take(self._columns, axis=0, out=W[:b], mode="clip")  # which needs no copy before
         else:
             put_signs(robot, Y, prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
-            W[:b].reshape(b * n, m)[self._dependence] = passed(entries, m)
+            W[:b].reshape(b * n, m)[self._nonzero] = lowpass(entries, m)
         if self._slope is not None:
             W[-1] = -self._slope(tau, m)
-        if passed is not None:
-            tau = passed(tau, m)
-        keep, still = fast_and_still(robot, prepared, window, passed)
+        if lowpass is not None:
+            tau = lowpass(tau, m)
+        keep, still = find_fast_and_still(robot, prepared, window, lowpass)
         for j in np.flatnonzero(still.any(axis=1)):
             W[self._coulomb[:, None], j, np.flatnonzero(still[j])] = 0.0
         return Rows(prepared.t[window.at], W, tau, keep, still)
@@ -296,19 +290,13 @@ def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iter
 
 
 def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Return dependence, shape (n, b): True where the torque of a joint depends on a column of the regressor at all."""
-    known = _dependence.setdefault(robot, {})
-    key = tuple(columns)
-    if key not in known:
-        known[key] = _compute_dependence(robot, key)
-    return known[key].copy()
-
-
-def _compute_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
-    rng = np.random.default_rng(0)
-    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
-    Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
-    return np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
+    """Return, shape (n, b), where the torque of a joint depends on a column of the regressor at all."""
+    stored, key = _dependence.setdefault(robot, {}), tuple(columns)
+    if key not in stored:
+        q, dq, ddq = np.random.default_rng(0).uniform(-2.0, 2.0, (3, 64, len(robot.active)))
+        Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
+        stored[key] = np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
+    return stored[key].copy()
 
 
 class _TermColumns:
@@ -321,7 +309,7 @@ class _TermColumns:
     def __init__(self, robot: Robot, prepared: Prepared, terms: Sequence[FrictionTerm]) -> None:
         filters = prepared.filter
         self._prepared, self._terms = prepared, active_terms(robot, terms)
-        self._step = max(FINER, round(filters.rate / filters.inner_rate))
+        self._step = max(TERM_RATE_FACTOR, round(filters.rate / filters.inner_rate))
         cutoff, rate = filters.position_cutoff, filters.inner_rate * self._step
         kernel = None if cutoff is None else lowpass_kernel(cutoff, rate)
         self._half = 0 if kernel is None else len(kernel) // 2
@@ -366,21 +354,25 @@ class _TermColumns:
         return np.array(columns)
 
 
-def fast_and_still(
-    robot: Robot, prepared: Prepared, window: Window, passed: RowFilter | None
+def find_fast_and_still(
+    robot: Robot,
+    prepared: Prepared,
+    window: Window,
+    lowpass: RowFilter | None,
+    thresholds: RowThresholds | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
 
     And still, of the same shape: True where both are slow nearly all over it. Both are False near a bridged gap.
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
-    row is left out if slow samples make up more than SLOW_SHARE of its kernel. Efforts without Fc are kept.
+    row is left out if slow samples make up too much of its kernel. Efforts without Fc are kept.
     """
-    slow, m = prepared.filter.slow, len(window.at)
+    limits, slow, m = thresholds or RowThresholds(), prepared.filter.slow, len(window.at)
     whole = np.ones(m, dtype=bool)
-    share = None if passed is None else passed.magnitude
+    share = None if lowpass is None else lowpass.magnitude
     bridged = prepared.bridged[window.inputs]
     if share is not None and bridged.any():
-        whole = share(bridged, m) <= BRIDGED_SHARE * share.total
+        whole = share(bridged, m) <= limits.bridged_share * share.total
     dq = prepared.dq[window.at if share is None else window.inputs].T
     if slow == 0.0:
         return np.tile(whole, (len(dq), 1)), np.zeros((len(dq), m), dtype=bool)
@@ -396,10 +388,10 @@ def fast_and_still(
         resting[members] &= motor
     if share is None:
         return ~crawling, resting
-    keep = whole & (share(crawling.astype(float), m) <= SLOW_SHARE * share.total)
+    keep = whole & (share(crawling.astype(float), m) <= limits.slow_share * share.total)
     if not resting.any():
         return np.asarray(keep), np.zeros_like(keep)
-    return np.asarray(keep), np.asarray(whole & (share(resting.astype(float), m) > STILL_SHARE * share.total))
+    return np.asarray(keep), np.asarray(whole & (share(resting.astype(float), m) > limits.still_share * share.total))
 
 
 def with_gear_torque(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:

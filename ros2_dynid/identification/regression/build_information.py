@@ -9,7 +9,7 @@ again with every period. Stretches of time all have them alike; only stretches o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,34 +20,42 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import PlainRows, find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
-from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, weighted
+from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, solve_weighted
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
-SAME = 0.02
-"""A motion repeats if the difference after a period is below this share of the motion, rms over all joints."""
-FEWEST = 1.8
-"""Periods from which on a motion is taken as one that repeats: filters take the ends of one that was run twice."""
-SHORTEST = 1.0
-"""Shortest period [s]: faster ones are vibrations."""
-LOOKED_AT = 50.0
-"""Rate [Hz] up to which positions are looked at."""
+
+@dataclass(frozen=True)
+class RepetitionThresholds:
+    """When a motion repeats.
+
+    difference: after a period, rms over all joints, below this share of the motion. periods: seen at least; filters
+    take the ends of a motion that was run twice. shortest: period [s]; faster ones are vibrations. rate: up to which
+    positions are compared [Hz].
+    """
+
+    difference: float = 0.02
+    periods: float = 1.8
+    shortest: float = 1.0
+    rate: float = 50.0
 
 
-def repetition(prepared: Prepared) -> float | None:
-    """Return the period [s] of the motion, or None if it does not repeat at least FEWEST times."""
+def find_motion_period(prepared: Prepared, thresholds: RepetitionThresholds | None = None) -> float | None:
+    """Return the period [s] of a recording's motion, or None if it does not repeat."""
+    limits = thresholds or RepetitionThresholds()
     segment = max(prepared.segments, key=lambda part: part.stop - part.start)
-    step = max(1, int(prepared.filter.inner_rate / LOOKED_AT))
-    return period_of(prepared.q[segment][::step], prepared.filter.inner_rate / step)
+    step = max(1, int(prepared.filter.inner_rate / limits.rate))
+    return measure_motion_period(prepared.q[segment][::step], prepared.filter.inner_rate / step, limits)
 
 
-def period_of(q: Array, rate: float) -> float | None:
-    """Return the period [s] of positions, shape (N, n), at `rate` [Hz]; None if they do not repeat FEWEST times."""
-    first, last = int(SHORTEST * rate), int(len(q) / FEWEST)
+def measure_motion_period(q: Array, rate: float, thresholds: RepetitionThresholds | None = None) -> float | None:
+    """Return the period [s] of positions, shape (N, n), at `rate` [Hz]; None if they do not repeat."""
+    limits = thresholds or RepetitionThresholds()
+    first, last = int(limits.shortest * rate), int(len(q) / limits.periods)
     if last <= first + 2:
         return None
     difference = _differences(q)
-    near = np.flatnonzero(difference[first:last] < SAME) + first
+    near = np.flatnonzero(difference[first:last] < limits.difference) + first
     if not len(near):
         return None
     apart = np.flatnonzero(np.diff(near) > 1)
@@ -60,7 +68,7 @@ def period_of(q: Array, rate: float) -> float | None:
         expected = round(count * period)
         width = max(1, round(0.02 * period))
         around = difference[expected - width : expected + width + 1]
-        if len(around) < 2 * width + 1 or around.min() >= SAME:
+        if len(around) < 2 * width + 1 or around.min() >= limits.difference:
             break
         period = _between(difference, expected - width + int(np.argmin(around))) / count
         if count == int((len(q) - 3) / period):
@@ -118,9 +126,9 @@ def build_information(
     )
     parts = []
     for k, one in enumerate(prepared):
-        plain = None if plain_rows is None else plain_rows.of(k)
+        plain = None if plain_rows is None else plain_rows[k]
         chunks = row_chunks(robot, one, columns, delay=delay, terms=terms, every=every, plain=plain)
-        period = repetition(one) if every == 1 else None
+        period = find_motion_period(one) if every == 1 else None
         count = -(-row_count(one) // every)
         parts.append(
             gather(chunks, dependence, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period)
@@ -132,7 +140,7 @@ def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:
     return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / count)
 
 
-FIRST = 0.1
+FIRST_REST_WEIGHT = 0.1
 """Weight of rows at rest before their error is known: where there are others, these decide."""
 ROUNDS = 3
 ITERATIONS = 5
@@ -144,7 +152,7 @@ def with_standstill(information: Information) -> Information:
 
     The error of rows at rest is judged by parameters that all rows lead to, and cannot make them count for more than
     rows of the joint's motion. Rows at rest that are no more than the parameters their joint feels have no error that
-    could be told, and are left out, unless there are as few in motion.
+    would show, and are left out, unless there are as few in motion.
     """
     if not information.still:
         return information
@@ -153,31 +161,26 @@ def with_standstill(information: Information) -> Information:
     resting = replace(moving, blocks=information.still[:count], phases=())
     parameters = np.array([len(columns) for columns in information.columns])
     few = moving.rows <= parameters
-    told = (resting.rows > parameters) | few
-    if not told.any():
+    usable = (resting.rows > parameters) | few
+    if not usable.any():
         return moving
     rows = np.maximum(resting.rows, 1)
-    weight = np.where(told, FIRST, 0.0)
+    weight = np.where(usable, FIRST_REST_WEIGHT, 0.0)
     for _ in range(ROUNDS):
         every = _together(moving, resting, weight)
         if np.any(every.rows == 0) or int(every.rows.sum()) <= every.size:
             break  # too few rows in any case: whoever fits says so
-        found, weights = weighted(every, iterations=ITERATIONS)
-        level = error_levels(moving, found.value, weights)
-        at_rest = joint_errors(resting, found.value) / np.sqrt(rows)
-        weight = np.where(few, 1.0, told * np.minimum(level / np.maximum(at_rest, 1e-300), 1.0))
+        solution, weights = solve_weighted(every, iterations=ITERATIONS)
+        level = error_levels(moving, solution.value, weights)
+        at_rest = joint_errors(resting, solution.value) / np.sqrt(rows)
+        weight = np.where(few, 1.0, usable * np.minimum(level / np.maximum(at_rest, 1e-300), 1.0))
     return _joined(information, weight)
 
 
 def _together(moving: Information, resting: Information, weight: Array) -> Information:
     """Return all rows, those at rest times each joint's weight, shape (n,), in one block: weights need no more."""
-    every = _both(_whole(moving), _whole(resting), weight)
-    return Information((every,), moving.columns, moving.layout)
-
-
-def _whole(part: Information) -> Block:
-    R = tuple(map(part.triangle, range(part.n)))
-    return Block(R, part.rows, part.blocks[0].start, part.blocks[-1].end)
+    whole = [Block(tuple(map(part.triangle, range(part.n))), part.rows, 0.0, 0.0) for part in (moving, resting)]
+    return Information((_both(whole[0], whole[1], weight),), moving.columns, moving.layout)
 
 
 def _joined(information: Information, weight: Array) -> Information:

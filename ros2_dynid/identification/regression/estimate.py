@@ -66,16 +66,7 @@ class ColumnLayout:
     @property
     def is_base(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """True for the columns of base parameters, shape (size,)."""
-        mask = np.zeros(self.size, dtype=bool)
-        mask[self.base] = True
-        return mask
-
-    @property
-    def is_delay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """True for the column of the delay, shape (size,)."""
-        mask = np.zeros(self.size, dtype=bool)
-        mask[self.delay] = True
-        return mask
+        return np.arange(self.size) < self.n_base
 
     def vector(self, base: Array, delay: float = 0.0) -> Array:
         """Return a value for each column, shape (size,), from base parameters and delay [s]; a load's are zero."""
@@ -201,31 +192,31 @@ class Estimate:
         return self.identified[self.layout.load]
 
 
-def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[FrictionTerm, ...]:
+def identified_terms(terms: Sequence[FrictionTerm], estimate: Estimate) -> tuple[FrictionTerm, ...]:
     """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
-    known = [
+    estimated = [
         replace(
             term,
             coefficient=max(float(value), 0.0) if term.positive else float(value),
             std=float(std) if np.isfinite(std) else None,
         )
-        for term, value, std in zip(terms, found.friction, found.friction_std, strict=True)
+        for term, value, std in zip(terms, estimate.friction, estimate.friction_std, strict=True)
     ]
-    shapes = {(term.joint, term.kind): term for term in known if term.of_shape}
-    return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in known if not term.of_shape)
+    shapes = {(term.joint, term.kind): term for term in estimated if term.of_shape}
+    return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in estimated if not term.of_shape)
 
 
-def friction_covariance(terms: Sequence[FrictionTerm], found: Estimate) -> Array | None:
+def friction_covariance(terms: Sequence[FrictionTerm], estimate: Estimate) -> Array | None:
     """Return the covariance of the f columns of the identified law with base parameters and each other, (f, b + f).
 
     terms: those of the estimate; the columns are those of `law_columns`. None where the data do not determine one.
     """
-    first = found.layout.friction.start
+    first = estimate.layout.friction.start
     place = {(term.joint, term.kind, term.of_shape): first + k for k, term in enumerate(terms)}
-    columns = law_columns(identified_terms(terms, found))
+    columns = law_columns(identified_terms(terms, estimate))
     at = [place[term.joint, term.kind, term.of_shape] for term in columns]
-    C = found.covariance[np.ix_(at, [*range(found.layout.n_base), *at])]
-    return C if at and np.all(found.identified[at]) and np.all(np.isfinite(C)) else None
+    C = estimate.covariance[np.ix_(at, [*range(estimate.layout.n_base), *at])]
+    return C if at and np.all(estimate.identified[at]) and np.all(np.isfinite(C)) else None
 
 
 def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:

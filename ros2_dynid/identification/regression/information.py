@@ -24,11 +24,11 @@ from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.model.robot import Array
 
-STRETCH = 8
+STRETCH_BLOCKS = 8
 """Blocks, and stretches of them, that are joined to longer ones for the folds of a cross-validation."""
 BLOCKS = 30
 """Blocks of time for each recording: enough for an error bar, long enough to be nearly independent of each other."""
-PENDING = 1000
+PENDING_ROWS = 1000
 """Rows of a joint that wait for their R factor at least: few factorisations, and still in the cache."""
 
 
@@ -92,8 +92,10 @@ class Information:
             return whole.block_rows[list(places)]
         return np.array([block.rows for block in self.blocks], dtype=np.int64).reshape(len(self.blocks), self.n)
 
-    def take(self, chosen: Iterable[int]) -> Information:
-        """Return the information of the blocks with these numbers; phases are those of all blocks only."""
+    def take(self, chosen: Iterable[int] | None) -> Information:
+        """Return the information of the blocks with these numbers, None: all; phases are those of all blocks only."""
+        if chosen is None:
+            return self
         numbers = list(chosen)
         if numbers == list(range(len(self.blocks))):
             return self
@@ -104,10 +106,6 @@ class Information:
         in_order = all(map(operator.lt, taken, taken[1:]))  # and each once
         part_of = (whole, taken) if in_order else None
         return Information(blocks, self.columns, self.layout, motion=motion, part_of=part_of)
-
-    def take_blocks(self, chosen: Sequence[int] | None) -> Information:
-        """Return the information of the blocks with these numbers, all of it for None."""
-        return self if chosen is None else self.take(chosen)
 
     def in_motion(self) -> Information:
         """Return the same without rows of joints that stand still, whose friction no model predicts."""
@@ -149,10 +147,12 @@ class Information:
         """Return the R factors of the blocks of a stretch (see _stretches): many folds share them."""
         if level == 0:
             return self.blocks[at].R
-        known = self._joined_stretches
-        if (level, at) not in known:
-            known[level, at] = _joined([self._stretch(level - 1, STRETCH * at + k) for k in range(STRETCH)])
-        return known[level, at]
+        joined = self._joined_stretches
+        if (level, at) not in joined:
+            joined[level, at] = _joined(
+                [self._stretch(level - 1, STRETCH_BLOCKS * at + k) for k in range(STRETCH_BLOCKS)]
+            )
+        return joined[level, at]
 
     def triangle(self, joint: int) -> Array:
         """Return the R factor of [W_j tau_j] over all blocks, at most k_j + 1 rows."""
@@ -165,15 +165,15 @@ def _joined(parts: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
 
 
 def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return numbers as few stretches (level, at), in their order: L numbers from at L on, L = STRETCH^level."""
-    found, k = [], 0
+    """Return numbers as few stretches (level, at), in their order: L numbers from at L on, L = STRETCH_BLOCKS^level."""
+    stretches, k = [], 0
     while k < len(numbers):
         level, length = 0, 1
-        while numbers[k] % (STRETCH * length) == 0 and _runs_on(numbers, k, STRETCH * length):
-            level, length = level + 1, STRETCH * length
-        found.append((level, numbers[k] // length))
+        while numbers[k] % (STRETCH_BLOCKS * length) == 0 and _runs_on(numbers, k, STRETCH_BLOCKS * length):
+            level, length = level + 1, STRETCH_BLOCKS * length
+        stretches.append((level, numbers[k] // length))
         k += length
-    return found
+    return stretches
 
 
 def _runs_on(numbers: Sequence[int], k: int, count: int) -> bool:
@@ -207,9 +207,7 @@ def combine(parts: Sequence[Information]) -> Information:
 
 
 def _shifted(block: Block, shift: int) -> Block:
-    if not shift:
-        return block
-    return Block(block.R, block.rows, block.start, block.end, block.recording + shift, block.resting)
+    return replace(block, recording=block.recording + shift) if shift else block
 
 
 def _without_rows(block: Block) -> Block:
@@ -224,14 +222,18 @@ def coarser(information: Information, most: int) -> Information:
     length = -(-len(information.blocks) // max(most, 1))
     if length < 2:
         return information
-    blocks = []
-    for own in recordings.values():
-        for some in (own[k : k + length] for k in range(0, len(own), length)):
-            R = _joined([information.blocks[k].R for k in some])
-            first, last = information.blocks[some[0]], information.blocks[some[-1]]
-            rows = information.block_rows[some].sum(axis=0)
-            blocks.append(Block(R, rows, first.start, last.end, first.recording))
-    return Information(tuple(blocks), information.columns, information.layout, information.phases)
+    blocks = tuple(
+        join_blocks([information.blocks[k] for k in own[first : first + length]])
+        for own in recordings.values()
+        for first in range(0, len(own), length)
+    )
+    return Information(blocks, information.columns, information.layout, information.phases)
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return neighbouring blocks as one."""
+    rows, first = np.sum([block.rows for block in blocks], axis=0), blocks[0]
+    return Block(_joined([block.R for block in blocks]), rows, first.start, blocks[-1].end, first.recording)
 
 
 def compressed(A: Array, *, overwrite: bool = False) -> Array:
@@ -261,21 +263,12 @@ def _stacked(parts: Sequence[Array]) -> Array:
 def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout | None = None) -> Information:
     """Return the information with only the columns `kept`, numbered anew in their order, of this layout."""
     place = {int(k): i for i, k in enumerate(kept)}
-    masks = [np.array([int(c) in place for c in columns], dtype=bool) for columns in information.columns]
-    columns = tuple(
-        np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
-        for old, mask in zip(information.columns, masks, strict=True)
-    )
-    blocks, phases, motion = (
-        tuple(
-            replace(
-                block, R=tuple(compressed(R[:, np.append(mask, True)]) for R, mask in zip(block.R, masks, strict=True))
-            )
-            for block in some
-        )
-        for some in (information.blocks, information.phases, information.motion)
-    )
-    return Information(blocks, columns, layout or ColumnLayout(len(kept)), phases, motion=motion)
+    columns = [np.array([place[int(c)] for c in old if int(c) in place], dtype=np.intp) for old in information.columns]
+
+    def kept_columns(R: Array, old: NDArray[np.intp]) -> Array:
+        return compressed(R[:, [*(int(c) in place for c in old), True]])
+
+    return each_triangle(information, kept_columns, columns, layout or ColumnLayout(len(kept)))
 
 
 def each_triangle(
@@ -285,14 +278,14 @@ def each_triangle(
     layout: ColumnLayout,
 ) -> Information:
     """Return the information with every R factor, by time and by phase, changed: change(R_j, its old columns)."""
-    blocks, phases = (
+    blocks, phases, motion = (
         tuple(
             replace(block, R=tuple(change(R, old) for R, old in zip(block.R, information.columns, strict=True)))
             for block in some
         )
-        for some in (information.blocks, information.phases)
+        for some in (information.blocks, information.phases, information.motion)
     )
-    return Information(blocks, tuple(columns), layout, phases)
+    return Information(blocks, tuple(columns), layout, phases, motion=motion)
 
 
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
@@ -320,7 +313,7 @@ def block_folds(information: Information, count: int) -> list[list[int]]:
         return []
     middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
     fold = np.minimum((middle * count).astype(int), count - 1)
-    return [found for f in range(count) if (found := [int(b) for b in np.flatnonzero(fold == f)])]
+    return [blocks for f in range(count) if (blocks := np.flatnonzero(fold == f).tolist())]
 
 
 def gather(
@@ -417,7 +410,7 @@ class _Collected:
             self._rows[j] += len(A)
             pending = self._pending[j]
             pending.append(A)
-            if sum(map(len, pending)) > max(8 * A.shape[1], PENDING):
+            if sum(map(len, pending)) > max(8 * A.shape[1], PENDING_ROWS):
                 self._pending[j] = [_stacked(pending)]
 
     def block(self, start: float, end: float) -> Block:

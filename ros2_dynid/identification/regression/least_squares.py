@@ -27,6 +27,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrcon, dtrtrs
+from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.options import Method
@@ -34,18 +35,18 @@ from ros2_dynid.identification.regression.estimate import Estimate, Mask, Triang
 from ros2_dynid.identification.regression.information import Block, Information, compressed
 from ros2_dynid.model.robot import Array
 
-FEWEST = 6
+FEWEST_BLOCKS = 6
 """Blocks are not joined to fewer than this, and no fewer cosines are used."""
-LEAKED = 0.1
+LEAKED_SHARE = 0.1
 """Share of a variance that faster errors, which cancel, may add to the power of the slowest cosines."""
-CORRELATED = 1.5
+CORRELATED_STDS = 1.5
 """Neighbouring blocks are correlated if the mean over all parameters is this many standard deviations of one from 0."""
-CHANCE = 1.5
+CHANCE_RATIO = 1.5
 """Variance by blocks of the period over that by blocks of time up to which they differ by chance, since blocks are few.
 Errors that come again with each of n periods have n times the variance."""
-AT_ONCE = 256
+BLOCKS_AT_ONCE = 256
 """Blocks whose moves are computed together: many for speed, not all for memory."""
-LARGEST = 2.3
+SINGLE_FACTOR = 2.3
 """How much larger the correlation of a single parameter must be: the largest of many is that by chance."""
 
 
@@ -72,13 +73,13 @@ def _block_moments(information: Information, blocks: Sequence[Block], value: Arr
     B, b = len(blocks), information.size
     A, g = np.zeros((B, b, b)), np.zeros((B, b))
     for j, columns in enumerate(information.columns):
-        left = np.append(-value[columns], 1.0)
+        to_residual = np.append(-value[columns], 1.0)
         for rows in sorted({len(block.R[j]) for block in blocks}):
             same = np.array([k for k, block in enumerate(blocks) if len(block.R[j]) == rows])
             R = weights[j] * np.stack([blocks[k].R[j] for k in same])
             Wt = R[:, :, :-1].swapaxes(1, 2)
             A[np.ix_(same, columns, columns)] += Wt @ R[:, :, :-1]
-            g[np.ix_(same, columns)] += (Wt @ (R @ left)[:, :, None])[:, :, 0]
+            g[np.ix_(same, columns)] += (Wt @ (R @ to_residual)[:, :, None])[:, :, 0]
     return Moments(A, g, np.array([block.recording for block in blocks], dtype=float))
 
 
@@ -91,34 +92,34 @@ def jackknife(
     block out overstates its errors where it holds much of what is known; with `half` only half of that correction is
     made, (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1. grow: whether blocks with correlated errors are joined.
     """
-    moments, by_phase = _grown(moments) if grow else moments, moments.phases
+    moments, by_phase = _join_correlated(moments) if grow else moments, moments.phases
     covariance, dof = _scatter(moments, identified, half=half)
     if by_phase is None:
         return covariance, dof
     other, its_dof = _scatter(by_phase, identified, half=half)
-    felt = (np.diag(covariance) > 0.0) & (np.diag(other) > 0.0)
-    if not felt.any():
+    excited = (np.diag(covariance) > 0.0) & (np.diag(other) > 0.0)
+    if not excited.any():
         return covariance, dof
-    ratio = np.diag(other)[felt] / np.diag(covariance)[felt]
+    ratio = np.diag(other)[excited] / np.diag(covariance)[excited]
     shared = np.sqrt(ratio * np.exp(np.mean(np.log(ratio))))  # half of it from all parameters, which scatters less
-    larger = np.ones(len(felt))
-    larger[felt] = np.sqrt(np.where(shared > CHANCE, shared, 1.0))
-    return covariance * np.outer(larger, larger), its_dof if np.median(shared) > CHANCE else dof
+    larger = np.ones(len(excited))
+    larger[excited] = np.sqrt(np.where(shared > CHANCE_RATIO, shared, 1.0))
+    return covariance * np.outer(larger, larger), its_dof if np.median(shared) > CHANCE_RATIO else dof
 
 
-def _grown(moments: Moments) -> Moments:
+def _join_correlated(moments: Moments) -> Moments:
     """Return the moments with neighbouring blocks joined in pairs as long as their errors are correlated.
 
     The correlation is that of the scores of neighbours, over all parameters, each in units of its own scatter.
     Independent scores that sum to zero have one of -1 / (B - 1), with a standard deviation of 1 / sqrt(B) or less.
     """
-    while len(moments.g) >= 2 * FEWEST:
+    while len(moments.g) >= 2 * FEWEST_BLOCKS:
         g = moments.g / np.maximum(np.sqrt(np.sum(moments.g**2, axis=0)), 1e-300)
         same = moments.recording[1:] == moments.recording[:-1]
         neighbours = np.sum(g[1:][same] * g[:-1][same], axis=0)
-        felt = np.any(moments.g != 0.0, axis=0)
-        limit = CORRELATED / np.sqrt(len(g))
-        if not felt.any() or max(np.mean(neighbours[felt]), np.max(neighbours[felt]) / LARGEST) <= limit:
+        excited = np.any(moments.g != 0.0, axis=0)
+        limit = CORRELATED_STDS / np.sqrt(len(g))
+        if not excited.any() or max(np.mean(neighbours[excited]), np.max(neighbours[excited]) / SINGLE_FACTOR) <= limit:
             break
         pairs = _pairs(moments.recording)
         moments = Moments(
@@ -156,8 +157,8 @@ def _scatter(
     g = moments.g / scale
     inverse = np.linalg.pinv(A, rcond=1e-14)
     moves = np.empty((B, b))
-    for first in range(0, B, AT_ONCE):
-        some = slice(first, first + AT_ONCE)
+    for first in range(0, B, BLOCKS_AT_ONCE):
+        some = slice(first, first + BLOCKS_AT_ONCE)
         E = np.eye(b) - (moments.A[some] / np.outer(scale, scale)) @ inverse
         moves[some] = _corrected(E, g[some], half) @ inverse.T
     factor, dof = _slow_share(moves, moments.recording)
@@ -179,10 +180,10 @@ def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
     """
     B, b = moves.shape
     variance = np.sum(moves**2, axis=0)
-    felt, same = variance > 0.0, recording[1:] == recording[:-1]
-    if not same.any() or not felt.any():
+    excited, same = variance > 0.0, recording[1:] == recording[:-1]
+    if not same.any() or not excited.any():
         return np.ones(b), float(max(B - 1, 1))
-    moves, variance = moves[:, felt], variance[felt]
+    moves, variance = moves[:, excited], variance[excited]
     neighbours = np.sum(moves[1:][same] * moves[:-1][same], axis=0) / variance
     correlation = float(neighbours.mean()) + same.mean() / B
     numbers = np.unique(recording)
@@ -196,7 +197,7 @@ def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
         power += (length - first) / count * (norms @ (waves @ own) ** 2)
         used += count
     ratio, factor = power / variance, np.ones(b)
-    factor[felt] = np.sqrt(ratio * ratio.mean())
+    factor[excited] = np.sqrt(ratio * ratio.mean())
     return factor, 2.0 / (1.0 / max(used + first - 1, 1) + 1.0 / (B - 1))
 
 
@@ -212,13 +213,13 @@ def slowest(correlation: float, B: int) -> int:
     """Return how many of the slowest cosines of B blocks to use where neighbours have that correlation, at most half.
 
     With spectrum 1 + 2 r cos(w), their mean power over that of the slowest one is (1 + 2 r sin(v) / v) / (1 + 2 r) with
-    v = pi K / (B - 1), which LEAKED bounds.
+    v = pi K / (B - 1), which LEAKED_SHARE bounds.
     """
     r = float(np.clip(correlation, -0.49, 0.49))
-    K = np.arange((B - 1) // 2, FEWEST, -1)
+    K = np.arange((B - 1) // 2, FEWEST_BLOCKS, -1)
     power = (1.0 + 2.0 * r * np.sinc(K / (B - 1))) / (1.0 + 2.0 * r)
-    fits = np.flatnonzero((power >= 1.0 / (1.0 + LEAKED)) & (power <= 1.0 + LEAKED))
-    return int(K[fits[0]]) if len(fits) else min(FEWEST, B - 1)
+    fits = np.flatnonzero((power >= 1.0 / (1.0 + LEAKED_SHARE)) & (power <= 1.0 + LEAKED_SHARE))
+    return int(K[fits[0]]) if len(fits) else min(FEWEST_BLOCKS, B - 1)
 
 
 def _corrected(E: Array, g: Array, half: bool) -> Array:
@@ -241,10 +242,20 @@ def _solved(E: Array, g: Array) -> Array:
         return g
 
 
+CONFIDENCE = 0.95
+"""Share of all cases in which a true value lies inside its interval."""
+
+
+def half_width(dof: float) -> float:
+    """Return the half width of a confidence interval in standard deviations that are known with `dof` (Student)."""
+    level = 0.5 + CONFIDENCE / 2
+    return float(stdtrit(dof, level) if np.isfinite(dof) else ndtri(level))
+
+
 TOLERANCE = 1e-8
 """Singular values of the scaled W below this fraction of the largest count as zero: not excited."""
 ITERATIONS = 20
-LEFT_OVER = 0.1
+FREE_ROWS_SHARE = 0.1
 """Share of a joint's rows that the fit must leave over for its error to show."""
 
 
@@ -266,17 +277,22 @@ class Solution:
 
 def weighted_triangle(information: Information, weights: Array) -> Triangle:
     """Return the R factor of the joints' [W tau] stacked, each times its weight."""
+    triangles = [information.triangle(j) for j in range(information.n)]
+    return Triangle(compressed(stack_joints(information, triangles, weights)), information.layout)
+
+
+def stack_joints(information: Information, triangles: Sequence[Array], weights: Array) -> Array:
+    """Return the joints' [W_j tau_j] below each other with all columns of W, each joint times its weight."""
     parts = []
-    for j, (columns, weight) in enumerate(zip(information.columns, weights, strict=True)):
-        R = information.triangle(j)
+    for R, columns, weight in zip(triangles, information.columns, weights, strict=True):
         wide = np.zeros((len(R), information.size + 1))
         wide[:, columns] = weight * R[:, :-1]
         wide[:, -1] = weight * R[:, -1]
         parts.append(wide)
-    return Triangle(compressed(np.vstack(parts)), information.layout)
+    return np.vstack(parts)
 
 
-def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) -> Solution:
+def solve(R: Array, prior: Array | None = None) -> Solution:
     """Return x that minimises |R[:, :-1] x - R[:, -1]|, and closest to `prior` where the data leave it open."""
     A, y = R[:, :-1], R[:, -1]
     scale = np.linalg.norm(A, axis=0)
@@ -290,29 +306,28 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
             triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
         triangle = triangle[:k]
         reciprocal, _ = dtrcon(triangle[:, :-1])
-        if reciprocal > 100.0 * tolerance:  # no need to look closer
-            value = upper_solved(triangle[:, :-1], triangle[:, -1]) / scale
+        if reciprocal > 100.0 * TOLERANCE:  # no need to look closer
+            value = solve_triangle(triangle[:, :-1], triangle[:, -1]) / scale
             return Solution(value, np.ones(k, dtype=bool), k, triangle[:, :-1])
     U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
-    rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
+    rank = int(np.count_nonzero(s > TOLERANCE * s[0])) if len(s) and s[0] > 0 else 0
     V = Vt[:rank].T
     change = V @ ((U[:, :rank].T @ (y - A @ prior)) / s[:rank])
     return Solution(prior + change / scale, np.sum(V**2, axis=1) > 0.99, rank, A / scale)
 
 
-def upper_solved(T: Array, y: Array) -> Array:
+def solve_triangle(T: Array, y: Array) -> Array:
     """Return T^-1 y of an upper triangle that is well conditioned."""
-    found, info = dtrtrs(T, y)
+    x, info = dtrtrs(T, y)
     if info != 0:
         raise np.linalg.LinAlgError("a triangle is singular")
-    return np.asarray(found)
+    return np.asarray(x)
 
 
 def joint_errors(information: Information, value: Array) -> Array:
     """Return the norm of tau_j - W_j base of each joint, shape (n,), or of each of several values, (..., n)."""
-    errors = [
-        np.linalg.norm(residual(information.triangle(j), columns, value), axis=-1) for j, columns in _each(information)
-    ]
+    joints = enumerate(information.columns)
+    errors = [np.linalg.norm(residual(information.triangle(j), columns, value), axis=-1) for j, columns in joints]
     return np.stack(errors, axis=-1)
 
 
@@ -321,7 +336,7 @@ def joint_torques(information: Information) -> Array:
     return np.array([np.linalg.norm(information.triangle(j)[:, -1]) for j in range(information.n)])
 
 
-def residual(R: Array, columns: Array, value: Array) -> Array:
+def residual(R: Array, columns: NDArray[np.intp], value: Array) -> Array:
     """Return R [base; -1] with the sign of tau - W base: its norm is that of the errors; value (..., size)."""
     return np.asarray(R[:, -1] - value[..., columns] @ R[:, :-1].T)
 
@@ -330,8 +345,8 @@ def ols(information: Information, prior: Array | None = None) -> Estimate:
     """Return the ordinary least-squares estimate: every row counts alike."""
     check_rows(information)
     weights = np.ones(information.n)
-    found = solve(weighted_triangle(information, weights).R, prior)
-    return finish(information, found, weights, Method.OLS)
+    solution = solve(weighted_triangle(information, weights).R, prior)
+    return add_error_bars(information, solution, weights, Method.OLS)
 
 
 def wls(
@@ -341,43 +356,47 @@ def wls(
 
     error_bars: whether error bars are computed; without them the covariance is not a number.
     """
-    found, weights = weighted(information, prior, iterations=iterations)
-    return finish(information, found, weights, Method.WLS, error_bars=error_bars)
+    solution, weights = solve_weighted(information, prior, iterations=iterations)
+    return add_error_bars(information, solution, weights, Method.WLS, error_bars=error_bars)
 
 
-def weighted(
+def solve_weighted(
     information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS
 ) -> tuple[Solution, Array]:
     """Return the solution of `wls` and the joints' weights, shape (n,), without error bars."""
     check_rows(information)
     weights = 1.0 / own_errors(information)
     triangle = weighted_triangle(information, weights)
-    found = solve(triangle.R, prior)
+    solution = solve(triangle.R, prior)
     for _ in range(iterations):
-        before, weights = weights, 1.0 / _error_levels(information, found.value, weights, triangle)
+        before, weights = weights, 1.0 / _error_levels(information, solution.value, weights, triangle)
         triangle = weighted_triangle(information, weights)
-        found = solve(triangle.R, prior)
+        solution = solve(triangle.R, prior)
         if np.allclose(weights, before, rtol=1e-6):
             break
-    return found, weights
+    return solution, weights
 
 
-def finish(
+def add_error_bars(
     information: Information,
-    found: Solution,
+    solution: Solution,
     weights: Array,
     method: Method,
     *,
+    moments: Moments | None = None,
     half: bool = False,
     error_bars: bool = True,
 ) -> Estimate:
-    """Return the estimate with covariance, for a least-squares solution with these weights of the joints."""
+    """Return the estimate with covariance, for a least-squares solution with these weights of the joints.
+
+    moments: of the equations solved, those of least squares by default; half: see `jackknife`.
+    """
+    value, identified, layout = solution.value, solution.identified, information.layout
     covariance, dof = np.full((information.size, information.size), np.nan), np.inf
     if error_bars:
-        covariance, dof = jackknife(block_moments(information, found.value, weights), found.identified, half=half)
-    sigma = error_levels(information, found.value, weights)
-    layout = information.layout
-    return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)
+        covariance, dof = jackknife(moments or block_moments(information, value, weights), identified, half=half)
+    sigma = error_levels(information, value, weights)
+    return Estimate(layout, value, covariance, identified, sigma, solution.cond, solution.rank, method, dof)
 
 
 def own_errors(information: Information) -> Array:
@@ -385,9 +404,9 @@ def own_errors(information: Information) -> Array:
     sigma = np.empty(information.n)
     for j in range(information.n):
         R, rows = information.triangle(j), information.rows[j]
-        found = solve(R)
-        left = np.linalg.norm(R[:, -1] - R[:, :-1] @ found.value)
-        sigma[j] = _level(left, rows, found.rank, np.linalg.norm(R[:, -1]))
+        solution = solve(R)
+        error = np.linalg.norm(R[:, -1] - R[:, :-1] @ solution.value)
+        sigma[j] = _level(error, rows, solution.rank, np.linalg.norm(R[:, -1]))
     return sigma
 
 
@@ -406,13 +425,13 @@ def _error_levels(information: Information, value: Array, weights: Array, triang
     size = np.linalg.norm(triangle.W, axis=0)
     scale = np.where(size > 0, size, 1.0)
     inverse = _inverse(triangle.W / scale)
-    for j, columns in _each(information):
+    for j, columns in enumerate(information.columns):
         R = information.triangle(j)
         own = weights[j] * R[:, :-1] / scale[columns]
         used = float(np.sum((own @ inverse[columns]) ** 2))  # trace of the joint's part of the hat matrix
-        left = np.linalg.norm(residual(R, columns, value))
-        sigma[j] = _level(left, information.rows[j], used, np.linalg.norm(R[:, -1]))
-        shown[j] = used < (1.0 - LEFT_OVER) * information.rows[j]
+        error = np.linalg.norm(residual(R, columns, value))
+        sigma[j] = _level(error, information.rows[j], used, np.linalg.norm(R[:, -1]))
+        shown[j] = used < (1.0 - FREE_ROWS_SHARE) * information.rows[j]
     if shown.any() and not shown.all():
         torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
         common = np.median(sigma[shown] / np.maximum(torque[shown], 1e-300))
@@ -424,7 +443,7 @@ def _inverse(A: Array) -> Array:
     """Return A^+ of a triangle, with or without rows of zeros below it, or of few rows as they are."""
     k = A.shape[1]
     if len(A) >= k and not np.any(np.tril(A, -1)) and dtrcon(A[:k])[0] > 100.0 * TOLERANCE:
-        return upper_solved(A[:k], np.eye(k))
+        return solve_triangle(A[:k], np.eye(k))
     return np.asarray(np.linalg.pinv(A, rcond=TOLERANCE))
 
 
@@ -442,7 +461,3 @@ def check_rows(information: Information) -> None:
 def _level(error: float | np.floating, rows: int | np.integer, used: float, torque: float | np.floating) -> float:
     """Return the standard deviation, never quite zero so that exact data still have weights."""
     return float(max(error / np.sqrt(max(rows - used, 1.0)), 1e-12 * torque / np.sqrt(max(rows, 1)), 1e-300))
-
-
-def _each(information: Information) -> list[tuple[int, Array]]:
-    return list(enumerate(information.columns))  # type: ignore[arg-type]

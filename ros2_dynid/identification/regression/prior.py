@@ -25,7 +25,7 @@ from ros2_dynid.identification.regression.least_squares import (
     TOLERANCE,
     joint_errors,
     solve,
-    upper_solved,
+    solve_triangle,
     weighted_triangle,
 )
 from ros2_dynid.model.robot import Array
@@ -206,8 +206,7 @@ def regularize(information: Information, data: Estimate, prior: Prior, weight: P
     L = weight.weight * prior.information / np.outer(scale, scale)
     B = np.linalg.pinv(A + L, rcond=1e-14, hermitian=True)
     C = data.covariance * np.outer(scale, scale)
-    known = max(int(np.count_nonzero(data.identified)), 1)
-    white = max(float(np.trace(C @ A)) / known, 1.0)
+    white = max(float(np.trace(C @ A)) / max(int(np.count_nonzero(data.identified)), 1), 1.0)
     covariance = (B @ A @ C @ A @ B + white * B @ L @ B) / np.outer(scale, scale)
     share = np.clip(np.diag(B @ L), 0.0, 1.0)
     estimate = replace(
@@ -225,7 +224,7 @@ def regularized_values(R: Array, prior: Prior, root: Array, weights: Sequence[fl
     One factorisation serves all weights: [W; K] = [Q1; Q2] T and Q1 = U diag(c) V^T give Q2^T Q2 = V diag(1 - c^2) V^T,
     so that x = mean + T^-1 V diag(c / (c^2 + weight (1 - c^2))) U^T (tau - W mean).
     """
-    W, left = R[:, :-1], R[:, -1] - R[:, :-1] @ prior.mean
+    W, rest = R[:, :-1], R[:, -1] - R[:, :-1] @ prior.mean
     both = np.vstack((W, root))
     scale = np.linalg.norm(both, axis=0)
     T = np.asarray(np.linalg.qr(both / np.where(scale > 0.0, scale, 1.0), mode="r"))
@@ -233,8 +232,8 @@ def regularized_values(R: Array, prior: Prior, root: Array, weights: Sequence[fl
         return np.array([solve(_stacked(R, prior, root, weight), prior.mean).value for weight in weights])
     U, c, Vt = np.linalg.svd(dtrtrs(T, (W / scale).T, trans=1)[0].T, full_matrices=False)
     c = np.minimum(c, 1.0)
-    shrunk = c / (c**2 + np.array(weights)[:, None] * (1.0 - c**2)) * (U.T @ left)
-    return np.asarray(prior.mean + upper_solved(T, Vt.T @ shrunk.T).T / scale)
+    shrunk = c / (c**2 + np.array(weights)[:, None] * (1.0 - c**2)) * (U.T @ rest)
+    return np.asarray(prior.mean + solve_triangle(T, Vt.T @ shrunk.T).T / scale)
 
 
 def stack_prior(triangle: Triangle, prior: Prior, weight: float) -> Triangle:
@@ -258,7 +257,7 @@ def torque_scale(information: Information, column: int) -> float:
     return min(sizes)
 
 
-def embedded(layout: ColumnLayout, base: Array, information: Array) -> tuple[Array, Array]:
+def embed_prior(layout: ColumnLayout, base: Array, information: Array) -> tuple[Array, Array]:
     """Return mean (size,) and information (size, size) of a prior on base parameters alone."""
     mean, L = np.zeros(layout.size), np.zeros((layout.size, layout.size))
     mean[layout.base], L[layout.base, layout.base] = base, information
@@ -276,7 +275,7 @@ def build_prior_fit(
     """Return an estimator that chooses the weight anew within the blocks that it is given."""
 
     def fit_with_prior(blocks: Sequence[int] | None) -> PriorFit:
-        return regularize_estimate(information.take_blocks(blocks), fit(blocks), prior, force=force, served=served)
+        return regularize_estimate(information.take(blocks), fit(blocks), prior, force=force, served=served)
 
     return fit_with_prior
 

@@ -23,16 +23,16 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks, row_count
-from ros2_dynid.identification.regression.build_information import repetition
+from ros2_dynid.identification.regression.build_information import find_motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
-from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, wls
 from ros2_dynid.model.efforts import DRIVE, with_sensors
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array, Robot
 
-TINY = 1e-9
+ROUNDING = 1e-9
 """Coefficients of regrouping below this are rounding."""
 
 
@@ -54,25 +54,21 @@ class TwoSensors:
 
     def estimate(self, chosen: Sequence[int] | None = None) -> Estimate:
         """Return the weighted least-squares estimate from blocks of both streams."""
-        return wls(self.information if chosen is None else self.information.take(chosen), self.prior)
+        return wls(self.information.take(chosen), self.prior)
 
     def fit(self, chosen: Sequence[int] | None) -> Estimate:
         """Return the same in the columns of the first stream, with the errors of its joints."""
         return self.in_first_stream(self.estimate(chosen))
 
-    def in_first_stream(self, found: Estimate) -> Estimate:
+    def in_first_stream(self, estimate: Estimate) -> Estimate:
         """Return an estimate of both streams in the columns of the first one, with the errors of its joints."""
-        n = self.information.n - len(self.joints)
-        return Estimate(
+        return replace(
+            estimate,
             layout=self.layout,
-            value=self.back @ found.value,
-            covariance=self.back @ found.covariance @ self.back.T,
-            identified=~np.any((np.abs(self.back) > TINY) & ~found.identified, axis=1),
-            sigma=found.sigma[:n],
-            cond=found.cond,
-            rank=found.rank,
-            method=found.method,
-            dof=found.dof,
+            value=self.back @ estimate.value,
+            covariance=self.back @ estimate.covariance @ self.back.T,
+            identified=~np.any((np.abs(self.back) > ROUNDING) & ~estimate.identified, axis=1),
+            sigma=estimate.sigma[: self.information.n - len(self.joints)],
         )
 
 
@@ -88,7 +84,7 @@ def two_sensors(
 
     layout, terms: of the first stream's problem; link_drive: parameters of the drive that a sensor at a link feels.
     """
-    joints = [int(k) for k in np.flatnonzero(np.any([_known(p) for p in prepared], axis=0))]
+    joints = [int(k) for k in np.flatnonzero(np.any([_find_second_streams(p) for p in prepared], axis=0))]
     if not joints:
         return None
     names = robot.active_names
@@ -100,7 +96,7 @@ def two_sensors(
     stacked = _stacked_base(robot, other, joints)
     columns = stacked.columns(robot)
     full = ColumnLayout(len(stacked), layout.n_delay, 0, layout.n_friction, layout.n_delay + len(joints))
-    first, second = (_seen(r, stacked.leaders) for r in (robot, other))
+    first, second = (_find_measured(r, stacked.leaders) for r in (robot, other))
     second &= np.array([not name.startswith("off") for name in stacked.leaders])
     dependence = np.ones((len(names) + len(joints), full.size), dtype=bool)
     by_joint = find_dependence(robot, columns)
@@ -115,34 +111,30 @@ def two_sensors(
     )
     rows = partial(_rows, robot, other, columns, tuple(terms), full, tuple(joints), (first, second))
     information = combine(
-        [gather(rows(p, _known(p)), dependence, row_count(p), full, period=repetition(p)) for p in prepared]
+        [gather(rows(p), dependence, row_count(p), full, period=find_motion_period(p)) for p in prepared]
     )
     back = np.zeros((layout.size, full.size))
-    back[layout.base, full.base] = _over_all(robot, base)[:, columns]
+    back[layout.base, full.base] = base.full_map(robot)[:, columns]
     back[layout.friction, full.friction] = np.eye(layout.n_friction)
     back[layout.delay, full.delay] = np.eye(layout.n_delay)
     prior = full.vector(stacked.values(robot, standard_vector(robot)))
     return TwoSensors(other, stacked, information, tuple(joints), back, layout, prior)
 
 
-def second_errors(two: TwoSensors, found: Estimate) -> list[tuple[float, float, int]]:
+def second_errors(two: TwoSensors, estimate: Estimate) -> list[tuple[float, float, int]]:
     """Return norm of the error, norm of the torque and rows of each joint's second stream under an estimate of both."""
-    errors, n = [], two.information.n - len(two.joints)
-    for k in range(len(two.joints)):
-        R, columns = two.information.triangle(n + k), two.information.columns[n + k]
-        left = R[:, -1] - R[:, :-1] @ found.value[columns]
-        rows = int(two.information.rows[n + k])
-        errors.append((float(np.linalg.norm(left)), float(np.linalg.norm(R[:, -1])), rows))
-    return errors
+    n = two.information.n - len(two.joints)
+    errors, torques = joint_errors(two.information, estimate.value)[n:], joint_torques(two.information)[n:]
+    return list(zip(errors.tolist(), torques.tolist(), two.information.rows[n:].tolist(), strict=True))
 
 
-def drive_values(two: TwoSensors, found: Estimate, joint: int) -> Mapping[str, tuple[float, float]]:
+def drive_values(two: TwoSensors, estimate: Estimate, joint: int) -> Mapping[str, tuple[float, float]]:
     """Return Ia, Fv and Fc of active joint number `joint` with standard deviations, as far as they are told apart."""
     number = two.robot.active[joint]
     place = {name: k for k, name in enumerate(two.base.names)}
     names = [f"{part}{number}" for part in DRIVE]
-    known = {name[:2]: (found.base[place[name]], found.base_std[place[name]]) for name in names if name in place}
-    return {part: (float(value), float(std)) for part, (value, std) in known.items() if np.isfinite(std)}
+    values = {name[:2]: (estimate.base[place[name]], estimate.base_std[place[name]]) for name in names if name in place}
+    return {part: (float(value), float(std)) for part, (value, std) in values.items() if np.isfinite(std)}
 
 
 def _stacked_base(robot: Robot, other: Robot, joints: Sequence[int]) -> BaseParameters:
@@ -152,27 +144,20 @@ def _stacked_base(robot: Robot, other: Robot, joints: Sequence[int]) -> BasePara
     count = 40 + 4 * len(names) // len(robot.active)
     q, dq, ddq = rng.uniform(-2.0, 2.0, (3, count, len(robot.active)))
     Y = regressor(robot, q, dq, ddq)
-    both = np.concatenate((Y * _seen(robot, names), Y[:, list(joints)] * _seen(other, names)), axis=1)
-    found = by_qr(both.reshape(-1, len(names)))
-    if found.doubt:
-        raise InputError(f"both sensors together: {found.doubt}", "check the robot's geometry", robot.name)
-    beta = np.where(np.abs(found.beta) < TINY, 0.0, found.beta)
-    return build(names, found.leaders, beta, source="torque", method="qr", gap=found.kept / max(found.dropped, 1e-300))
+    both = np.concatenate((Y * _find_measured(robot, names), Y[:, list(joints)] * _find_measured(other, names)), axis=1)
+    groups = by_qr(both.reshape(-1, len(names)))
+    if groups.doubt:
+        raise InputError(f"both sensors together: {groups.doubt}", "check the robot's geometry", robot.name)
+    beta, gap = np.where(np.abs(groups.beta) < ROUNDING, 0.0, groups.beta), groups.kept / max(groups.dropped, 1e-300)
+    return build(names, groups.leaders, beta, source="torque", method="qr", gap=gap)
 
 
-def _seen(robot: Robot, names: Sequence[str]) -> NDArray[np.bool_]:
-    gone = unmeasured_parameters(robot)
-    return np.array([name not in gone for name in names])
+def _find_measured(robot: Robot, names: Sequence[str]) -> NDArray[np.bool_]:
+    unmeasured = unmeasured_parameters(robot)
+    return np.array([name not in unmeasured for name in names])
 
 
-def _over_all(robot: Robot, base: BaseParameters) -> Array:
-    place = {name: k for k, name in enumerate(standard_names(robot))}
-    M = np.zeros((len(base), len(place)))
-    M[:, [place[name] for name in base.standard_names]] = base.M
-    return M
-
-
-def _known(prepared: Prepared) -> NDArray[np.bool_]:
+def _find_second_streams(prepared: Prepared) -> NDArray[np.bool_]:
     """Return the active joints whose second stream is there all the time, shape (n,)."""
     if prepared.second is None:
         return np.zeros(prepared.q.shape[1], dtype=bool)
@@ -186,14 +171,16 @@ def _rows(
     terms: tuple[FrictionTerm, ...],
     layout: ColumnLayout,
     joints: Sequence[int],
-    seen: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    measured: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     prepared: Prepared,
-    there: NDArray[np.bool_],
 ) -> Iterator[Rows]:
-    """Yield the rows of both streams, W of shape (size, n + len(joints), m); there: joints that have a second, (n,)."""
+    """Yield the rows of both streams, W of shape (size, n + len(joints), m).
+
+    measured: base parameters that the efforts of either stream include, (b,) each.
+    """
     n, b, delay, at = len(robot.active), layout.n_base, bool(layout.n_delay), list(joints)
     second = np.full_like(prepared.tau, np.nan) if prepared.second is None else prepared.second
-    known = there[at]
+    known = _find_second_streams(prepared)[at]
     efforts = replace(prepared, tau=np.where(np.isfinite(second), second, 0.0))
     pairs = zip(
         row_chunks(robot, prepared, columns, delay=delay, terms=terms),
@@ -202,9 +189,9 @@ def _rows(
     )
     for mine, its in pairs:
         W = np.zeros((layout.size, n + len(at), len(mine.t)))
-        W[:b, :n] = mine.W[:b] * seen[0][:, None, None]
+        W[:b, :n] = mine.W[:b] * measured[0][:, None, None]
         W[b : b + layout.n_friction + delay, :n] = mine.W[b:]
-        W[:b, n:] = its.W[:b][:, at] * seen[1][:, None, None]
+        W[:b, n:] = its.W[:b][:, at] * measured[1][:, None, None]
         if delay:
             W[layout.sensor.start, n:] = its.W[-1][at]
         for i in range(len(at)):

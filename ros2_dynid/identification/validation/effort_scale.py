@@ -38,7 +38,7 @@ from ros2_dynid.identification.regression.least_squares import (
     joint_errors,
     joint_torques,
     solve,
-    weighted,
+    solve_weighted,
     wls,
 )
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, validate_in_folds
@@ -488,7 +488,7 @@ def refuse_contradictions(
         torque = np.linalg.norm(joint_torques(own))
         together = float(np.linalg.norm(joint_errors(own, value)) / torque)
         if together > thresholds.error:
-            alone = float(np.linalg.norm(joint_errors(own, weighted(own)[0].value)) / torque)
+            alone = float(np.linalg.norm(joint_errors(own, solve_weighted(own)[0].value)) / torque)
             if together > thresholds.over_alone * alone:
                 contradicting.append((together / max(alone, 1e-300), together, alone, k))
     if contradicting:

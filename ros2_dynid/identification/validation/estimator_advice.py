@@ -144,6 +144,6 @@ def _noise_share(problem: Problem) -> float | None:
     shares = [
         float(np.max(noise_share(prepared, prepared.filter.row_cutoff)))
         for prepared in problem.prepared
-        if prepared.known is not None and prepared.filter.row_cutoff is not None
+        if prepared.spectrum is not None and prepared.filter.row_cutoff is not None
     ]
     return max(shares, default=None)

@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.least_squares import weighted
+from ros2_dynid.identification.regression.least_squares import solve_weighted
 from ros2_dynid.model.robot import Array, with_gravity
 
 
@@ -104,7 +104,7 @@ def _block_triangles(problem: Problem, thresholds: GravityThresholds) -> list[_T
     """Return the R factors of stretches of time, rows of all joints in units of their errors."""
     robot, columns = problem.robot, problem.base.columns(problem.robot)
     still, delay = with_gravity(robot, (0.0, 0.0, 0.0)), bool(problem.information.layout.n_delay)
-    weights = weighted(problem.information)[1]
+    weights = solve_weighted(problem.information)[1]
     every = max(1, sum(map(row_count, problem.prepared)) // thresholds.rows)
     times, chunks = [], []
     for number, prepared in enumerate(problem.prepared):

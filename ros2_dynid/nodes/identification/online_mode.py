@@ -21,7 +21,7 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
-from ros2_dynid.identification.torque_std import spread_of, torque_std
+from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.fast import Stream
@@ -193,7 +193,7 @@ class Online:
         assert self._plotted is not None
         model = self._plotted[0]
         std = torque_std(model, q[None], dq[None], ddq[None], measured=True)[0]
-        return np.asarray(spread_of(model).width * std)
+        return np.asarray(torque_scatter(model).width * std)
 
     def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         assert self._plotted is not None

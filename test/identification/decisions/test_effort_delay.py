@@ -14,9 +14,8 @@ from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds, shift_late_efforts
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.preparation.filters import Spectrum, lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle
 from ros2_dynid.model.load import load_robot
@@ -43,7 +42,7 @@ def late(seconds, motion=(0.4, 1.3, 9.0)):
         kernel=kernels[0],
         slope_kernel=kernels[1],
         segments=(slice(100, 2900),),
-        known=FirstPiece(RATE, Spectrum(np.zeros(3), np.array(motion), np.full(3, 10.0))),
+        spectrum=Spectrum(np.zeros(3), np.array(motion), np.full(3, 10.0), RATE),
         step=5,
         filter=replace(prepared.filter, row_cutoff=4.0),
     )
@@ -79,7 +78,7 @@ def test_a_large_delay_is_taken_off_step_by_step(seconds):
 def test_nothing_is_shifted_where_the_delay_is_not_estimated_or_the_motion_not_known():
     prepared = late(0.05)
     bare = build_information(ROBOT, BASE, [prepared], delay=False)
-    unknown = replace(prepared, known=None)
+    unknown = replace(prepared, spectrum=None)
     for parts, information in (
         ([prepared], bare),
         ([unknown], build([unknown])),

@@ -22,7 +22,7 @@ from ros2_dynid.identification.friction import (
     DEFAULTS,
 )
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout, identified_terms
 from ros2_dynid.identification.regression.information import Block, Information

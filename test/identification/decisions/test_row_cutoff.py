@@ -20,8 +20,8 @@ from ros2_dynid.identification.decisions.row_cutoff import (
     refilter_rows,
     select_row_cutoff,
 )
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.filters import LOBES, SHARE_OF_ENDS, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import CutoffThresholds, lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle
 from ros2_dynid.model.load import load_robot
@@ -142,7 +142,7 @@ def test_cutoffs_are_tried_that_are_well_below_the_proposed_one(row, tried):
 def test_of_several_recordings_the_lowest_cutoff_and_the_shortest_decide():
     """A short recording is not filtered so low that the ends of its filter take it up."""
     long, short = recording(), recording(8.0, seed=1)
-    lowest = LOBES / (SHARE_OF_ENDS * float(short.t[-1] - short.t[0]))
+    lowest = CutoffThresholds().lowest_cutoff(float(short.t[-1] - short.t[0]), 1.0)
     assert 4.0 < lowest < 20.0
     narrow = recording(row=29.0)
     everything = RowCutoffThresholds(good_fit=0.0)

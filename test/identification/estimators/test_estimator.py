@@ -10,21 +10,34 @@ from functools import cache
 import numpy as np
 import pytest
 
+from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators import simulated_loop
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
-from ros2_dynid.identification.estimators.estimator import build_estimator
+from ros2_dynid.identification.estimators.estimator import build_estimator, identify_arrays
 from ros2_dynid.identification.estimators.instrumental import moments_with
 from ros2_dynid.identification.estimators.instruments import in_band, instrument_motion, motion_band
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
+from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.estimators.sequential import sequential, start_filter, update_filter
+from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import each_triangle, gather
-from ros2_dynid.identification.regression.least_squares import block_moments, error_levels, jackknife
+from ros2_dynid.identification.regression.estimate import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information, each_triangle, gather
+from ros2_dynid.identification.regression.least_squares import (
+    block_moments,
+    error_levels,
+    jackknife,
+    own_errors,
+    solve,
+    wls,
+)
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
@@ -126,8 +139,8 @@ def test_a_plain_problem_has_one_sensor():
 
 def test_noise_that_instruments_share_is_looked_for_in_every_recording():
     quiet = recorded(0, reference=False)
-    loud = replace(quiet.known.spectrum, floor=np.full(3, 1.0))
-    spoilt = replace(quiet, known=replace(quiet.known, spectrum=loud), source="loud")
+    loud = replace(quiet.spectrum, floor=np.full(3, 1.0))
+    spoilt = replace(quiet, spectrum=loud, source="loud")
     build_estimator(Method.IV, problem_of(quiet))
     for method in (Method.IV, Method.IDIM_IV):
         with pytest.raises(InputError, match=r"loud: joint .*no instrument is without it"):
@@ -198,7 +211,7 @@ def test_what_power_does_not_show_stays_with_the_prior():
 def test_samples_that_were_filtered_by_others_are_not_simulated():
     p = recorded(0)
     for bad in (
-        replace(p, known=None), replace(p, kernel=None), replace(p, filter=replace(p.filter, row_cutoff=None)),
+        replace(p, spectrum=None), replace(p, kernel=None), replace(p, filter=replace(p.filter, row_cutoff=None)),
     ):  # fmt: skip
         with pytest.raises(InputError, match="needs positions as recorded"):
             simulated_loop.simulated(ROBOT, CHI, bad, None)
@@ -283,3 +296,149 @@ def test_instruments_of_several_recordings_are_moments_of_each_in_its_own_blocks
     )
     assert len(noisy.phases.A) == len([b for b in both.information.blocks if b.recording == 0]) + 30
     np.testing.assert_allclose(noisy.phases.y.sum(axis=0), noisy.y.sum(axis=0))
+
+
+def test_filter_row_by_row():
+    rng = np.random.default_rng(0)
+    W, y = rng.standard_normal((300, 4)), rng.standard_normal(300)
+    R = np.zeros((0, 5))
+    for row in np.column_stack((W, y)):
+        R = update_filter(R, row[None])
+    assert np.allclose(solve(R).value, np.linalg.lstsq(W, y, rcond=None)[0])
+
+
+def motion(count=600, seed=0, rate=100.0):
+    """Return t and a smooth motion of all joints."""
+    return np.arange(count) / rate, *slow_motion(seed, count, rate, (0.5, 8.0), 4)
+
+
+def measured(count=600, noise=0.05, seed=0):
+    t, q, dq, ddq = motion(count, seed)
+    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
+    return t, q, dq, ddq, tau + noise * np.array([1.0, 3.0, 0.4]) * np.random.default_rng(seed).normal(size=q.shape)
+
+
+@pytest.mark.parametrize("count", [200, 600, 5000])
+def test_arrays_are_identified_as_numpy_solves_them(count):
+    _, q, dq, ddq, tau = measured(count)
+    base, found = identify_arrays(ROBOT, q, dq, ddq, tau)
+    W = regressor(ROBOT, q, dq, ddq)[:, :, base.columns(ROBOT)] / found.sigma[:, None]
+    wanted = np.linalg.lstsq(W.reshape(-1, len(base)), (tau / found.sigma).ravel(), rcond=None)[0]
+    np.testing.assert_allclose(found.value, wanted, rtol=1e-4, atol=1e-5)
+    assert found.layout.n_delay == 0 and found.rank == len(base)
+    z = (found.value - base.values(ROBOT, true_parameters(ROBOT, 1))) / found.std
+    assert 0.4 < np.sqrt(np.mean(z**2)) < 2.0
+    given = identify_arrays(ROBOT, q, dq, ddq, tau, base=base)[0]
+    assert given is base
+    rows = wls(build_information(ROBOT, base, [as_prepared(ROBOT, q, dq, ddq, tau)], delay=False))
+    np.testing.assert_allclose(found.covariance, rows.covariance, rtol=1e-6, atol=1e-9 * np.abs(rows.covariance).max())
+    assert found.dof == pytest.approx(rows.dof)
+
+
+def test_the_filter_is_batch_least_squares_with_a_prior():
+    rng = np.random.default_rng(0)
+    A, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    std, mean = np.array([0.5, 2.0, 1.0]), np.array([1.0, -1.0, 3.0])
+    state = start_filter(mean, std)
+    for first in range(0, 50, 7):
+        state = update_filter(state, np.column_stack((A, y))[first : first + 7])
+    wanted = np.linalg.solve(A.T @ A + np.diag(std**-2), A.T @ y + mean / std**2)
+    np.testing.assert_allclose(solve(state).value, wanted)
+    for bad, words in (
+        (np.zeros((2, 3)), "give 4 columns"), (np.zeros(4), "give 4 columns"),
+        (np.full((1, 4), np.nan), "not finite"), (np.full((1, 4), np.inf), "not finite"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            update_filter(state, bad)
+    for args in ((mean[:2], std), (mean, std[:2]), (mean, 0.0 * std), (mean, -std)):
+        with pytest.raises(InputError, match="positive standard deviations"):
+            start_filter(*args)
+
+
+def test_blocks_in_their_order_are_the_weighted_fit():
+    _, q, dq, ddq, tau = measured(600)
+    information = build_information(ROBOT, BASE, [as_prepared(ROBOT, q, dq, ddq, tau)], delay=False)
+    found = sequential(information)
+    sigma = own_errors(information)
+    W = regressor(ROBOT, q, dq, ddq)[:, :, BASE.columns(ROBOT)] / sigma[:, None]
+    wanted = np.linalg.lstsq(W.reshape(-1, len(BASE)), (tau / sigma).ravel(), rcond=None)[0]
+    np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-7)
+
+
+def two_recordings(outliers=0):
+    parts, rng = [], np.random.default_rng(9)
+    for seed, count in ((0, 600), (1, 330)):
+        t, q, dq, ddq, tau = measured(count, 0.3 + 1.5 * seed, seed)  # the second one is far noisier
+        hit = rng.choice(count, outliers, replace=False)
+        tau[hit] += 40.0 * rng.choice([-1.0, 1.0], (outliers, 3))
+        parts.append(as_prepared(ROBOT, q, dq, ddq, tau, t))
+    information = build_information(ROBOT, BASE, parts, delay=False)
+    return Problem(ROBOT, BASE, tuple(parts), information, np.zeros(len(BASE))), parts
+
+
+def stacked(parts, blocks=None):
+    """Return W (rows, n, b) and tau of the rows of these blocks: 30 of 20 rows, then 30 of 11."""
+    number = np.concatenate((np.arange(600) // 20, 30 + np.arange(330) // 11))
+    rows = np.ones(930, dtype=bool) if blocks is None else np.isin(number, blocks)
+    W = np.concatenate([regressor(ROBOT, p.q, p.dq, p.ddq)[:, :, BASE.columns(ROBOT)] for p in parts])
+    return W[rows], np.concatenate([p.tau for p in parts])[rows]
+
+
+def solved(W, tau, weight):
+    """Return the least-squares solution of rows times weight (rows, n)."""
+    return np.linalg.lstsq((weight[:, :, None] * W).reshape(-1, W.shape[2]), (weight * tau).ravel(), rcond=None)[0]
+
+
+@pytest.mark.parametrize("blocks", [None, [*range(3, 28), *range(33, 55)]])
+def test_ordinary_and_weighted_least_squares_of_two_recordings(blocks):
+    problem, parts = two_recordings()
+    W, tau = stacked(parts, blocks)
+    plain = build_estimator(Method.OLS, problem)(blocks)
+    np.testing.assert_allclose(plain.value, solved(W, tau, np.ones_like(tau)), rtol=1e-6, atol=1e-7)
+    found = build_estimator(Method.WLS, problem)(blocks)
+    np.testing.assert_allclose(found.value, solved(W, tau, np.ones_like(tau) / found.sigma), rtol=1e-6, atol=1e-7)
+    for estimate, weight in ((plain, np.ones(3)), (found, 1.0 / found.sigma)):
+        left = tau - W @ estimate.value
+        A = np.einsum("mnb,n,mnc->bc", W, weight**2, W)
+        used = [np.trace(np.linalg.solve(A, weight[j] ** 2 * W[:, j].T @ W[:, j])) for j in range(3)]
+        sigma = np.sqrt(np.sum(left**2, axis=0) / (len(tau) - np.array(used)))
+        np.testing.assert_allclose(estimate.sigma, sigma, rtol=1e-5)
+
+
+def test_joint_by_joint_from_the_last_one():
+    problem, parts = two_recordings()
+    W, tau = stacked(parts)
+    found = build_estimator(Method.RECURSIVE, problem)(None)
+    felt = [np.abs(W[:, j]).max(axis=0) > 1e-9 for j in range(3)]
+    value, known = np.zeros(len(BASE)), np.zeros(len(BASE), dtype=bool)
+    for j in (2, 1, 0):
+        new = felt[j] & ~known
+        value[new] = np.linalg.lstsq(W[:, j][:, new], tau[:, j] - W[:, j][:, known] @ value[known], rcond=None)[0]
+        known |= new
+    np.testing.assert_allclose(found.value, value, rtol=1e-6, atol=1e-7)
+    truth = BASE.values(ROBOT, true_parameters(ROBOT, 1))
+    z = (found.value - truth) / found.std
+    assert 0.4 < np.sqrt(np.mean(z**2)) < 1.8 and found.rank == len(BASE)
+
+
+def test_a_joint_that_feels_nothing_new_has_no_say_joint_by_joint():
+    """The first and the second joint feel what the last one has told already, and the first one thing more."""
+    rng = np.random.default_rng(4)
+    columns = (np.array([0, 1, 2]), np.array([1, 2]), np.array([1, 2]))
+    truth = np.array([2.0, -1.0, 0.5])
+
+    def block(k, off):
+        R = []
+        for j, own in enumerate(columns):
+            W = rng.normal(size=(9, len(own)))
+            R.append(np.column_stack((W, W @ truth[own] + 0.1 * rng.normal(size=9) + off[j])))
+        return Block(tuple(R), np.array([9, 9, 9]), float(k), k + 1.0)
+
+    blocks = tuple(block(k, (0.0, 5.0, 0.0)) for k in range(8))  # the second joint's efforts are not to be trusted
+    found = recursive(Information(blocks, columns, ColumnLayout(3)))
+    first, last = (np.vstack([b.R[j] for b in blocks]) for j in (0, 2))
+    value = np.empty(3)
+    value[1:] = np.linalg.lstsq(last[:, :-1], last[:, -1], rcond=None)[0]
+    value[0] = first[:, 0] @ (first[:, -1] - first[:, 1:3] @ value[1:]) / (first[:, 0] @ first[:, 0])
+    np.testing.assert_allclose(found.value, value, rtol=1e-9)
+    assert found.rank == 3 and found.identified.all() and np.all(found.std < 0.1)

@@ -15,9 +15,8 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, RankError
 from ros2_dynid.identification.estimators import didim, idim_iv, instrumental, instruments, simulated_loop
 from ros2_dynid.identification.estimators.instrumental import CrossMoments
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.preparation.filters import Spectrum
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import combine, gather
@@ -41,10 +40,10 @@ def recording(count=1500, noise=0.0, reference=False):
     tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
     rng = np.random.default_rng(0)
     p = as_prepared(ROBOT, q + noise * rng.normal(size=q.shape), dq, ddq, tau, t, source="run")
-    spectrum = Spectrum(np.full(3, noise**2 / (0.5 * RATE)), np.array([0.5, 0.8, 1.35]), np.full(3, 20.0))
+    spectrum = Spectrum(np.full(3, noise**2 / (0.5 * RATE)), np.array([0.5, 0.8, 1.35]), np.full(3, 20.0), RATE)
     return replace(
         p,
-        known=FirstPiece(RATE, spectrum),
+        spectrum=spectrum,
         filter=replace(p.filter, row_cutoff=8.0),
         reference=1.1 * q if reference else None,
         gear_torque=10.0 * q,
@@ -59,7 +58,7 @@ def test_the_band_of_the_motion():
     assert instruments.motion_band(p) == pytest.approx(1.35 / 0.45)
     narrow = replace(p, filter=replace(p.filter, row_cutoff=2.0))
     assert instruments.motion_band(narrow) == 2.0
-    for bad in (replace(p, known=None), replace(p, filter=replace(p.filter, row_cutoff=None))):
+    for bad in (replace(p, spectrum=None), replace(p, filter=replace(p.filter, row_cutoff=None))):
         with pytest.raises(InputError, match="positions as recorded"):
             instruments.motion_band(bad)
 
@@ -67,8 +66,8 @@ def test_the_band_of_the_motion():
 def test_noise_within_the_band_of_the_motion_is_refused_at_the_worst_joint():
     p = recording(4000, 1e-4)
     instruments.refuse_shared_noise(p, NAMES)
-    loud = replace(p.known.spectrum, floor=np.array([1e-9, 3e-2, 1e-9]))
-    spoilt = replace(p, known=FirstPiece(RATE, loud))
+    loud = replace(p.spectrum, floor=np.array([1e-9, 3e-2, 1e-9]))
+    spoilt = replace(p, spectrum=loud)
     with pytest.raises(InputError, match=f"joint '{NAMES[1]}'.*no instrument is without it"):
         instruments.refuse_shared_noise(spoilt, NAMES)
     instruments.refuse_shared_noise(replace(spoilt, reference=p.q), NAMES)
@@ -214,8 +213,8 @@ def estimate(value, std):
     ],
 )
 def test_how_far_estimates_move(before, found, std, far):
-    assert idim_iv.moved(estimate(before, (1, 1)), estimate(found, std)) == pytest.approx(far)
-    rounded = idim_iv.moved(estimate((3.0, 4.0), (1, 1)), estimate((3.0 + 2.0**-40, 4.0), (1e-16, 0.5)))
+    assert idim_iv.measure_change(estimate(before, (1, 1)), estimate(found, std)) == pytest.approx(far)
+    rounded = idim_iv.measure_change(estimate((3.0, 4.0), (1, 1)), estimate((3.0 + 2.0**-40, 4.0), (1e-16, 0.5)))
     assert rounded == pytest.approx(2.0**-40 / 5e-12), "rounding is no way"
 
 

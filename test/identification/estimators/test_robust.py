@@ -14,9 +14,9 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.robust import reweighted
+from ros2_dynid.identification.estimators.robust import _scale, reweighted
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
@@ -141,3 +141,15 @@ def test_rows_are_weighted_anew_until_nothing_moves():
             A = np.vstack((W[:, 0], tau))[:, counts] * factor[counts]
             np.testing.assert_allclose(part.triangle(0).T @ part.triangle(0), A @ A.T, atol=1e-8)
             assert len(part.blocks) == len(blocks)
+
+
+def test_the_robust_scale_is_the_standard_deviation_of_gaussian_errors_and_not_of_outliers():
+    rng = np.random.default_rng(0)
+    size = np.abs(rng.normal(0.0, 3.0, 20_000))
+    assert _scale(size) == pytest.approx(3.0, rel=0.02)
+    spoilt = size.copy()
+    spoilt[:1000] = 1e4
+    s = _scale(spoilt)
+    assert 3.0 < s < 3.5
+    assert np.mean(np.minimum(spoilt / s, 1.345) ** 2) == pytest.approx(0.7102, rel=1e-4), "Huber's proposal 2"
+    assert _scale(np.zeros(10)) == 0.0

@@ -15,8 +15,9 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.total_least_squares import disturbed
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
+from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import Moments, block_moments, jackknife, wls
@@ -45,7 +46,7 @@ def test_total_least_squares_by_its_definition(problem, some):
     """
     information = problem.information
     chosen = [k for k in range(len(information.blocks)) if k % 5] if some else None
-    part = information.take_blocks(chosen)
+    part = information.take(chosen)
     plain = wls(part, problem.prior)
     weights = 1.0 / plain.sigma
     b = len(BASE)

@@ -9,12 +9,13 @@ import pytest
 import scipy.stats
 
 from ros2_dynid.identification.options import Method
+from ros2_dynid.identification.physical.essential import EssentialThresholds
 from ros2_dynid.identification.physical.essential import essential as essential_of
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, restrict
 from ros2_dynid.identification.regression.least_squares import (
+    add_error_bars,
     block_moments,
-    finish,
     jackknife,
     solve,
     weighted_triangle,
@@ -109,7 +110,7 @@ def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacki
     full = wls(information)
     weights = 1.0 / full.sigma
     every = np.arange(BLOCKS * ROWS)
-    found = essential_of(information, full, confidence=0.95)
+    found = essential_of(information, full, EssentialThresholds(confidence=0.95))
     growths = left_out_growth(W, tau, information, weights)
     inflation = inflation_of(information, full, weights)
     kept, dropped = list(range(10)), 0
@@ -147,12 +148,12 @@ def test_no_more_are_dropped_than_asked_for_whatever_fails_between(seed):
     """A parameter that the first test keeps does not count as one that is dropped."""
     _, _, information = rows_of(seed, 0.6)
     full = wls(information)
-    every = essential_of(information, full, confidence=0.95, most=8).steps
+    every = essential_of(information, full, EssentialThresholds(confidence=0.95), most=8).steps
     went = [step.parameter for step in every if step.dropped]
     failed = [k for k, step in enumerate(every) if not step.dropped]
     assert len(went) == 3 and any(step.dropped for step in every[failed[0] :])
     for most in range(5):
-        found = essential_of(information, full, confidence=0.95, most=most)
+        found = essential_of(information, full, EssentialThresholds(confidence=0.95), most=most)
         assert [step.parameter for step in found.steps if step.dropped] == went[:most]
         assert found.kept == tuple(k for k in range(8) if k not in went[:most])
 
@@ -166,7 +167,7 @@ def left_out_growth(W, tau, information, weights):
         used = np.setdiff1d(np.arange(BLOCKS * ROWS), tested)
         part = information.take([b for b in range(BLOCKS) if b not in blocks])
         R = weighted_triangle(part, weights).R
-        own = finish(part, solve(R), weights, Method.WLS)
+        own = add_error_bars(part, solve(R), weights, Method.WLS)
         path = [list(range(10)), *eliminated(part, own, weights)]
         paths.append([squares(W, tau, weights, kept, used, tested) for kept in path])
     length = max(map(len, paths))

@@ -15,8 +15,7 @@ from ros2_dynid.identification.candidates import Candidates, PhysicalParameters,
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import table
 from ros2_dynid.identification.physical.essential import essential
-from ros2_dynid.identification.physical.standard import full_map
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls
@@ -69,7 +68,7 @@ def test_standard_parameters_have_the_torques_of_the_base_ones(distance):
     options = IdentifyOptions(standard=True, distance=distance)
     whole = find_physical_parameters(problem, candidates_of(found), options)
     chi = np.array([whole.standard[name] for name in standard_names(ROBOT)])
-    np.testing.assert_allclose(full_map(ROBOT, BASE) @ chi, found.base, atol=1e-6)
+    np.testing.assert_allclose(BASE.full_map(ROBOT) @ chi, found.base, atol=1e-6)
     counts = whole.consistency
     assert counts.base == table(ROBOT, chi) and counts.essential is None
     assert counts.a_priori == table(ROBOT, standard_vector(ROBOT))
@@ -81,7 +80,7 @@ def test_standard_parameters_have_the_torques_of_the_base_ones(distance):
     assert not np.allclose(other, chi)
     assert few.consistency.base == counts.base and few.consistency.essential == table(ROBOT, other)
     errors = [torque_errors(ROBOT.active_names, problem.information, value)["all"].relative
-              for value in (found.value, full_map(ROBOT, BASE) @ other)]  # fmt: skip
+              for value in (found.value, BASE.full_map(ROBOT) @ other)]  # fmt: skip
     assert errors[1] < 1.1 * errors[0]
 
 
@@ -89,7 +88,7 @@ def test_consistent_parameters_with_their_errors():
     problem, found = fitted()
     whole = find_physical_parameters(problem, candidates_of(found), IdentifyOptions(consistent=True))
     chi = np.array([whole.consistent[name] for name in standard_names(ROBOT)])
-    np.testing.assert_allclose(full_map(ROBOT, BASE) @ chi, whole.value[: len(BASE)], atol=1e-6)
+    np.testing.assert_allclose(BASE.full_map(ROBOT) @ chi, whole.value[: len(BASE)], atol=1e-6)
     counts = whole.consistency
     assert whole.standard is None and counts.imposed["full"] == 3 and counts.imposed == table(ROBOT, chi)
     assert 0.0 <= counts.loss < 0.05 and counts.smallest_joint_inertia_imposed > 0.0

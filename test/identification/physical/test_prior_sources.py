@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, model_of, save_model
 from ros2_dynid.identification.physical import consistency, prior_sources, standard
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout
@@ -29,7 +29,7 @@ from ros2_dynid.identification.regression.prior import (
     Prior,
     PriorThresholds,
     PriorWeight,
-    embedded,
+    embed_prior,
     regularize,
     select_prior_weight,
     stack_prior,
@@ -174,7 +174,7 @@ def test_the_value_at_which_a_column_makes_the_whole_torque():
         assert torque_scale(information, k) == pytest.approx(min(sizes))
     assert torque_scale(information, 99) == np.inf
     layout = ColumnLayout(2, 1)
-    mean, L = embedded(layout, np.array([1.0, 2.0]), np.array([[3.0, 4.0], [4.0, 5.0]]))
+    mean, L = embed_prior(layout, np.array([1.0, 2.0]), np.array([[3.0, 4.0], [4.0, 5.0]]))
     assert mean.tolist() == [1.0, 2.0, 0.0] and L.tolist() == [[3.0, 4.0, 0.0], [4.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -233,8 +233,8 @@ def test_a_description_without_masses_is_no_prior():
 def test_the_prior_of_a_description_is_the_scatter_of_its_links_with_free_drives():
     problem = problem_of()
     prior = prior_sources.described_prior(problem)
-    M, names = standard.full_map(ROBOT, BASE), standard_names(ROBOT)
-    chi = consistency.made_consistent(ROBOT, standard_vector(ROBOT))
+    M, names = BASE.full_map(ROBOT), standard_names(ROBOT)
+    chi = consistency.make_consistent(ROBOT, standard_vector(ROBOT))
     np.testing.assert_allclose(prior.mean, M @ chi)
     link = np.array([name[:2] not in ("Ia", "Fv", "Fc", "of") for name in names])
     S = M[:, link] @ np.linalg.inv(prior_sources.entropic_metric(ROBOT, chi)) @ M[:, link].T
@@ -289,7 +289,7 @@ def test_only_essential_parameters_leave_the_reference():
     others = np.zeros(information.size)
     kept = [1, 4, 9]
     found = standard.essential_change(ROBOT, BASE, information, weights, kept, reference, others)
-    before = standard.full_map(ROBOT, BASE) @ reference
+    before = BASE.full_map(ROBOT) @ reference
     rest = [k for k in range(len(BASE)) if k not in kept]
     np.testing.assert_array_equal(found[rest], before[rest])
     T = weighted_triangle(information, weights)
@@ -302,12 +302,12 @@ def test_only_essential_parameters_leave_the_reference():
 
 def test_links_that_cannot_be_are_lifted_and_others_stay():
     chi = true_parameters(ROBOT, 1)
-    good = consistency.made_consistent(ROBOT, chi)
+    good = consistency.make_consistent(ROBOT, chi)
     np.testing.assert_array_equal(good, chi)
     bad = chi.copy()
     bad[link_slice(1)] = [0, 0, 0, 0, 0, 0, 0.3, -0.2, 0.1, 2.0]  # a point mass beside the axis that turns freely
     bad[link_slice(2)] = 0.0
-    found = consistency.made_consistent(ROBOT, bad)
+    found = consistency.make_consistent(ROBOT, bad)
     assert all(consistency.fully_consistent_links(ROBOT, found)) and not all(
         consistency.fully_consistent_links(ROBOT, bad)
     )
@@ -364,7 +364,7 @@ def test_imposed_parameters_fit_best_among_those_of_bodies():
     information = problem.information
     found = wls(information)
     T = weighted_triangle(information, 1.0 / found.sigma)
-    reference = consistency.made_consistent(ROBOT, standard_vector(ROBOT))
+    reference = consistency.make_consistent(ROBOT, standard_vector(ROBOT))
     ours = consistency.impose(ROBOT, BASE, T, found.value, reference)
     assert all(consistency.fully_consistent_links(ROBOT, ours.chi))
     best, mine = (np.linalg.norm(T.tau - T.base @ value) for value in (found.base, ours.value))
@@ -372,8 +372,8 @@ def test_imposed_parameters_fit_best_among_those_of_bodies():
     names = standard_names(ROBOT)
     signed = [k for k, name in enumerate(names) if name[:2] in ("Ia", "Fv", "Fc")]
     assert np.all(ours.chi[signed] >= 0.0)
-    truth = consistency.made_consistent(ROBOT, true_parameters(ROBOT, 1))
-    M = standard.full_map(ROBOT, BASE)
+    truth = consistency.make_consistent(ROBOT, true_parameters(ROBOT, 1))
+    M = BASE.full_map(ROBOT)
     assert mine <= np.linalg.norm(T.tau - T.base @ (M @ truth)) * (1 + 1e-6), "no other body fits better"
     for share in (0.1, 0.5):
         other = M @ (ours.chi + share * (truth - ours.chi))
@@ -391,7 +391,7 @@ def test_imposed_parameters_fit_best_among_those_of_bodies():
 def test_the_elimination_drops_what_is_least_known_and_refits():
     _, information = rows_of(noise=2.0)
     full = wls(information)
-    found = essential_module.essential(information, full, folds=0)
+    found = essential_module.essential(information, full, essential_module.EssentialThresholds(folds=0))
     relative = full.std / np.abs(full.value)
     assert found.steps[0].parameter == int(np.argmax(relative))
     assert found.steps[0].relative_std == pytest.approx(relative.max())
@@ -414,7 +414,9 @@ def test_the_elimination_drops_what_is_least_known_and_refits():
     assert sum(step.dropped for step in one.steps) == 1
     last = one.steps[-1]
     assert not last.dropped and last.statistic <= last.limit, "the step that went too far is told, too"
-    loose = essential_module.essential(information, full, folds=0, relative_std=1e9)
+    loose = essential_module.essential(
+        information, full, essential_module.EssentialThresholds(folds=0, relative_std=1e9)
+    )
     assert loose.steps == () and loose.kept == tuple(range(len(BASE)))
 
 

@@ -15,7 +15,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import impose_consistency
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.physical.consistency import fully_consistent_links, made_consistent
+from ros2_dynid.identification.physical.consistency import fully_consistent_links, make_consistent
 from ros2_dynid.identification.physical.prior_sources import (
     GUESSED,
     bodies_to_start_from,
@@ -23,9 +23,22 @@ from ros2_dynid.identification.physical.prior_sources import (
     entropic_metric,
 )
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.regression.information import each_triangle
-from ros2_dynid.identification.regression.least_squares import weighted_triangle
-from ros2_dynid.identification.regression.prior import PriorWeight, regularize, select_prior_weight
+from ros2_dynid.identification.regression.estimate import ColumnLayout
+from ros2_dynid.identification.regression.information import (
+    Block,
+    Information,
+    different_motion,
+    each_triangle,
+    restrict,
+)
+from ros2_dynid.identification.regression.least_squares import weighted_triangle, wls
+from ros2_dynid.identification.regression.prior import (
+    Prior,
+    PriorWeight,
+    build_prior_fit,
+    regularize,
+    select_prior_weight,
+)
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -207,7 +220,7 @@ def test_bodies_are_guessed_from_torques(problem):
         problem.information.layout,
     )
     assert np.allclose(links_of(bare, bodies_to_start_from(bare, heavier)), 10.0 * links_of(bare, guess))
-    described = made_consistent(problem.robot, standard_vector(problem.robot))
+    described = make_consistent(problem.robot, standard_vector(problem.robot))
     assert np.array_equal(bodies_to_start_from(problem.robot, problem.information), described)
 
 
@@ -229,3 +242,89 @@ def test_five_seconds_of_a_real_robot(robot, recording):
         for prior in ("auto", "none")
     ]
     assert errors[0].relative < 0.85 * errors[1].relative
+
+
+def small_information(seed=0, blocks=8, rows=12, noise=1.0):
+    """Return two joints with base columns 0 to 4 and a delay, which both feel; nothing moves column 4."""
+    rng = np.random.default_rng(seed)
+    columns = (np.array([0, 1, 2, 4, 5]), np.array([2, 3, 5]))
+    truth = np.array([1.0, -2.0, 0.5, 3.0, 9.0, 0.1])
+    made = []
+    for k in range(blocks):
+        R = []
+        for own, size, like in zip(columns, (0.3, 0.05), (0.9, 3.0), strict=True):
+            W = rng.normal(size=(rows, len(own))) * np.where(own == 4, 0.0, 1.0)
+            W[:, 0] += like * W[:, 1]
+            R.append(np.column_stack((W, W @ truth[own] + noise * size * rng.normal(size=rows))))
+        made.append(Block(tuple(R), np.array([rows, rows]), float(k), k + 1.0, k // 5))
+    return Information(tuple(made), columns, ColumnLayout(5, 1))
+
+
+def drawn_problem(repeats):
+    """Return rows of few blocks, in which a prior near the truth helps, its estimate and the prior."""
+    information = small_information(6, blocks=10, rows=1, noise=10.0)
+    information = restrict(information, [0, 1, 2, 3, 5], ColumnLayout(4, 1))
+    if repeats:
+        rows = [np.vstack([block.R[j] for block in information.blocks]) for j in (0, 1)]
+        parts = [tuple(R[k::6] for R in rows) for k in range(6)]
+        phases = tuple(Block(R, np.array([len(R[0])] * 2), float(k), k + 1.0) for k, R in enumerate(parts))
+        information = replace(information, phases=phases)
+    prior = Prior(np.array([1.0, -2.0, 0.5, 3.0, 0.1]) + 0.01, np.diag([900.0, 400.0, 2000.0, 900.0, 1e4]), "near")
+    return information, wls(information), prior
+
+
+def test_a_prior_is_weighed_by_phase_where_a_motion_repeats():
+    """Blocks of time would hold what is left out."""
+    information, found, prior = drawn_problem(True)
+    told = select_prior_weight(information, found, prior, force=True)
+    by_phase = select_prior_weight(different_motion(information), found, prior, force=True)
+    by_time = select_prior_weight(replace(information, phases=()), found, prior, force=True)
+    assert (told.weight, told.gain) == (by_phase.weight, by_phase.gain)
+    assert abs(told.gain - by_time.gain) > 1e-6
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_drawn_fit_weighs_within_the_blocks_that_it_is_given(force):
+    information, _, prior = drawn_problem(False)
+    asked = []
+
+    def fit(chosen):
+        asked.append(chosen)
+        return wls(information if chosen is None else information.take(chosen))
+
+    def serve(part, one, told):
+        return one.value
+
+    for chosen in (None, [0, 1, 2, 3, 5, 6, 8, 9]):
+        for served in (None, serve):
+            found = build_prior_fit(information, fit, prior, force=force, served=served)(chosen)
+            part = information if chosen is None else information.take(chosen)
+            told = select_prior_weight(part, wls(part), prior, force=force, served=served)
+            wanted = regularize(part, wls(part), prior, told)
+            assert asked[-1] == chosen and found.prior is prior
+            assert (found.weight.weight, found.weight.consistent) == (told.weight, told.consistent)
+            assert told.weight > 0.0 and told.consistent == (served is not None), "it helps here"
+            np.testing.assert_array_equal(found.estimate.value, wanted.estimate.value)
+            np.testing.assert_array_equal(found.share, wanted.share)
+    far = Prior(-9.0 * prior.mean, prior.information, "far")
+    assert (build_prior_fit(information, fit, far, force=force)(None).weight.weight > 0.0) == force
+
+
+def test_an_estimate_of_any_method_is_drawn_from_its_own_values():
+    """|W (x - value)|^2 + weight (x - mean)^T L (x - mean); what only the prior knows is known then."""
+    information = small_information(5)
+    found = wls(information, np.array([0.0, 0.0, 0.0, 0.0, 2.0, 0.0]))
+    found = replace(found, value=1.3 * found.value + 0.1)
+    prior = Prior(np.array([1.0, -2.0, 0.5, 3.0, 9.0, 0.1]), np.diag([40.0, 90.0, 20.0, 70.0, 4.0, 10.0]), "x")
+    told = regularize(information, found, prior, PriorWeight(3.0, 0.1, 0.01))
+    W = weighted_triangle(information, 1.0 / found.sigma).W
+    A, L = W.T @ W, 3.0 * prior.information
+    wanted = np.linalg.solve(A + L, A @ found.value + L @ prior.mean)
+    np.testing.assert_allclose(told.estimate.value, wanted, rtol=1e-8)
+    assert not found.identified[4] and told.estimate.identified.all() and told.share[4] == pytest.approx(1.0)
+
+
+def test_the_share_of_base_parameters_is_not_that_of_the_delay():
+    information, found, prior = drawn_problem(False)
+    told = regularize(information, found, prior, PriorWeight(1.0, 0.1, 0.01))
+    assert told.base_share == pytest.approx(told.share[:4].mean()) and abs(told.share[4] - told.base_share) > 1e-3

@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option
 from ros2_dynid.identification.friction import AUTO, PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.diagnosis import (

@@ -17,7 +17,7 @@ from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout

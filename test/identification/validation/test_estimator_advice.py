@@ -13,8 +13,8 @@ from closed_loop import closed_loop
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instruments import noise_share
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.validation.estimator_advice import DEFAULTS, advise_estimator
@@ -75,7 +75,7 @@ def test_nothing_is_said_of_an_estimate_without_bias_or_where_the_noise_is_not_k
     for method in (Method.IV, Method.IDIM_IV, Method.DIDIM):
         same = advise_estimator(problem, replace(moved(unbiased, 1, 50.0), method=method))
         assert same.method is method and same.reason is None
-    unknown = replace(problem, prepared=tuple(replace(p, known=None) for p in problem.prepared))
+    unknown = replace(problem, prepared=tuple(replace(p, spectrum=None) for p in problem.prepared))
     told = advise_estimator(unknown, moved(unbiased, 1, 50.0))
     assert (told.method, told.noise, told.reason) == (Method.WLS, None, None)
 

@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, block_folds

@@ -17,7 +17,7 @@ from ros2_dynid.errors import remark
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.essential import Step
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import block_moments, own_errors, wls

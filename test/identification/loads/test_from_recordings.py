@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A load from the stored model of the empty robot, joints that contradict each other, and bodies that exist."""
+"""Loads from recordings and the model of the robot without them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.from_recordings import identify_payload, identify_payload_on_model
 from ros2_dynid.identification.loads.joint_agreement import _between
-from ros2_dynid.identification.loads.payload_fit import widened
+from ros2_dynid.identification.loads.payload_fit import add_load_columns
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.rows import Rows
-from ros2_dynid.identification.regression.build_information import period_of
+from ros2_dynid.identification.regression.build_information import measure_motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import gather
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.pipeline import identify
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
+
+
 J = INERTIA + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
+
+
 LOAD = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(MASS * COM), MASS)
 
 
@@ -135,7 +139,7 @@ def test_rows_of_loads_keep_their_phases():
     )
     plain = gather([rows], np.ones((2, 4), dtype=bool), len(t), ColumnLayout(4), period=10.0)
     for place, count in ((0, 1), (1, 2)):
-        wide = widened(plain, rng.standard_normal((4, 10)), place, count)
+        wide = add_load_columns(plain, rng.standard_normal((4, 10)), place, count)
         for j in range(2):
             by_time, by_phase = (
                 sum(block.R[j].T @ block.R[j] for block in blocks) for blocks in (wide.blocks, wide.phases)
@@ -147,5 +151,5 @@ def test_rows_of_loads_keep_their_phases():
 def test_a_motion_that_was_run_twice_repeats_although_filters_take_its_ends():
     t = np.arange(0.0, 20.0, 0.02)
     q = np.column_stack([np.sin(0.2 * np.pi * k * t) + np.cos(0.6 * np.pi * t) for k in (1, 2, 3)])
-    assert period_of(q[25:-25], 50.0) == pytest.approx(10.0, abs=0.01)
-    assert period_of(q[:800], 50.0) is None
+    assert measure_motion_period(q[25:-25], 50.0) == pytest.approx(10.0, abs=0.01)
+    assert measure_motion_period(q[:800], 50.0) is None

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parts of loads, tools and drive gains: each against its definition."""
+"""Loads from recordings with and without them, their drive gains and error bars."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,25 +14,33 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load, tool_fit
+from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
-from ros2_dynid.identification.loads.joint_agreement import agreement
+from ros2_dynid.identification.loads.joint_agreement import compare_joints
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.least_squares import Moments, jackknife, wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
-from ros2_dynid.recording.wrench import Wrenches
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo6")
+
+
 BASE = base_parameters(ROBOT)
+
+
 MASS, COM = 2.5, np.array((0.03, -0.05, 0.12))
+
+
 INERTIA = np.array(((0.02, 0.002, -0.001), (0.002, 0.015, 0.003), (-0.001, 0.003, 0.012)))
+
+
+def identify_load(robot, base, empty, loaded, **more):
+    return payload_fit.identify_loads(robot, base, empty, [loaded], **more)[0]
 
 
 def ten(mass=MASS, com=COM, inertia=INERTIA):
@@ -58,9 +65,6 @@ def truth(load=None):
     if load is not None:
         chi[link_slice(ROBOT.n - 1)] += load
     return chi
-
-
-# --- figures of a body
 
 
 def pose():
@@ -107,20 +111,17 @@ def test_error_bars_of_a_body_are_those_of_draws(dof):
         assert payload_fit.payload_in(replace(found, value=small), np.eye(4), "x", 6).significant == there
 
 
-# --- columns of loads
-
-
 def test_a_load_adds_its_columns_to_the_rows_with_it():
     first, second = ten(), ten(1.0, -COM, 0.5 * INERTIA)
     parts = [rows_of(truth(load), k, noise=0.0) for k, load in enumerate((None, first, second))]
-    together = payload_fit.loads_information(ROBOT, BASE, parts[0], parts[1:])
+    together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     value = np.concatenate((BASE.values(ROBOT, truth()), first, second))
     assert together.layout.n_load == 20 and together.size == len(value)
     for j in range(ROBOT.n):
         R = together.triangle(j)
         left = R[:, -1] - R[:, :-1] @ value[together.columns[j]]
         assert np.linalg.norm(left) < 1e-9 * np.linalg.norm(R[:, -1])
-    M_L = payload_fit.load_map(ROBOT, BASE, ROBOT.n)
+    M_L = payload_fit.load_map(ROBOT, BASE)
     np.testing.assert_allclose(M_L @ first, BASE.values(ROBOT, truth(first)) - BASE.values(ROBOT, truth()), atol=1e-9)
     found = wls(together)
     one = payload_fit.one_load(found, 1)
@@ -147,10 +148,10 @@ def test_loads_are_found_within_their_bars(free):
 
 def test_a_joint_with_another_gain_contradicts_and_widens_the_bars():
     gains = np.ones(ROBOT.n)
-    plain = payload_fit.identify_load(ROBOT, BASE, rows_of(truth(), 0), rows_of(truth(ten()), 1))
+    plain = identify_load(ROBOT, BASE, rows_of(truth(), 0), rows_of(truth(ten()), 1))
     gains[1] = 1.5
     parts = [rows_of(truth(load), k, gains=gains) for k, load in enumerate((None, ten()))]
-    load = payload_fit.identify_load(ROBOT, BASE, *parts)
+    load = identify_load(ROBOT, BASE, *parts)
     assert load.contradicting == (ROBOT.active_names[1],) and plain.contradicting == ()
     assert load.mass_std > 3.0 * plain.mass_std
     assert 0.4 * MASS < load.joint_mass[1] < 0.8 * MASS
@@ -160,10 +161,10 @@ def test_a_joint_with_another_gain_contradicts_and_widens_the_bars():
 def test_what_each_joint_says_about_the_mass_by_its_definition():
     """One regression for each joint: what is left of its torque without the robot and the rest of the load."""
     loaded = rows_of(truth(ten()), 1)
-    M_L, load = payload_fit.load_map(ROBOT, BASE, ROBOT.n), 1.1 * ten()
+    M_L, load = payload_fit.load_map(ROBOT, BASE), 1.1 * ten()
     base, b = BASE.values(ROBOT, truth()), len(BASE)
     C, C_L = 1e-6 * np.eye(b), 1e-8 * np.eye(10)
-    found = agreement(loaded, base, C, 0.0, M_L, load, C_L)
+    found = compare_joints(loaded, base, C, 0.0, M_L, load, C_L)
     m = motion(1)
     tau = inverse_dynamics(ROBOT, truth(ten()), *m)
     tau = tau + 0.02 * tau.std(axis=0) * np.random.default_rng(51).normal(size=tau.shape)
@@ -181,9 +182,6 @@ def test_what_each_joint_says_about_the_mass_by_its_definition():
         other = M_L[:, :-1] @ C_L[:-1, :-1] @ M_L[:, :-1].T
         assert found.std[j] == pytest.approx(np.sqrt(own + g @ (C + other) @ g), rel=1e-6)
     assert np.isfinite(found.scale).sum() >= 3
-
-
-# --- a load on a stored model
 
 
 def stored(noise=0.02):
@@ -210,7 +208,9 @@ def test_a_load_on_a_stored_model_has_the_bars_of_both():
         D[:, k] = (
             from_model.identify_load_on_model(other, BASE, loaded, free=True).parameters - bare.parameters
         ) / step
-    alone = from_model.without_base(payload_fit.widened(loaded, payload_fit.load_map(ROBOT, BASE, 6)), model.value)
+    alone = from_model.without_base(
+        payload_fit.add_load_columns(loaded, payload_fit.load_map(ROBOT, BASE)), model.value
+    )
     assert alone.size == 10
     more = load.covariance - bare.covariance
     wanted = D @ model.covariance @ D.T
@@ -221,7 +221,7 @@ def test_a_load_on_a_stored_model_has_the_bars_of_both():
 
 
 def test_without_the_robot_only_the_load_is_left():
-    loaded = payload_fit.widened(rows_of(truth(ten()), 1, 0.0, delay=True), payload_fit.load_map(ROBOT, BASE, 6))
+    loaded = payload_fit.add_load_columns(rows_of(truth(ten()), 1, 0.0, delay=True), payload_fit.load_map(ROBOT, BASE))
     alone = from_model.without_base(loaded, BASE.values(ROBOT, truth()))
     assert (alone.layout.n_base, alone.layout.n_delay, alone.layout.n_load) == (0, 1, 10)
     value = np.concatenate(([0.0], ten()))
@@ -275,14 +275,14 @@ def test_a_quick_load_is_drawn_towards_a_compact_body_and_has_the_bars_of_all_it
 
     def kept(robot, found, value, covariance, rows, M_L, **more):
         told.append((found, covariance))
-        return payload_fit.load_of(robot, found, value, covariance, rows, M_L, **more)
+        return payload_fit.payload_of(robot, found, value, covariance, rows, M_L, **more)
 
-    monkeypatch.setattr(quick_load, "load_of", kept)
+    monkeypatch.setattr(quick_load, "payload_of", kept)
     quick_load.quick_load(model, BASE, loaded)
     ((found, C),) = told
     known = np.arange(len(BASE)) != 4
     np.testing.assert_array_equal(C, np.where(np.outer(known, known), model.covariance, 0.0))
-    b, M_L = len(BASE), payload_fit.load_map(ROBOT, BASE, ROBOT.n)
+    b, M_L = len(BASE), payload_fit.load_map(ROBOT, BASE)
     mean, spread = quick_load._prior(found.load, 1)
     P = np.diag(spread**-2.0)
     X, y, Y, blocks = [], [], [], []
@@ -318,9 +318,6 @@ def test_a_load_that_is_hardly_known_is_not_told(kilograms, told):
         assert 10.0 < found.mass_std < 100.0
 
 
-# --- friction terms of a law, taken off
-
-
 def test_friction_terms_are_taken_off():
     rng = np.random.default_rng(4)
     plain = rows_of(truth(), 0, delay=True)
@@ -339,9 +336,6 @@ def test_friction_terms_are_taken_off():
         np.testing.assert_allclose(mine.T @ mine, whole.T @ whole, rtol=1e-8, atol=1e-6)
         shifted = [c if c < at.start else c - 2 for c in columns[kept]]
         assert list(found.columns[j]) == shifted
-
-
-# --- drive gains
 
 
 def test_gains_from_a_mass_and_from_a_whole_load():
@@ -373,7 +367,7 @@ def test_gains_from_a_mass_and_from_a_whole_load():
 def test_joints_that_do_not_feel_the_mass_see_the_load_that_the_others_measured():
     gains = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0])
     parts = [rows_of(truth(load), k, 0.03, gains=gains) for k, load in enumerate((None, ten()))]
-    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     found = drive_gains(ROBOT, BASE, *parts, MASS)
     assert found.from_mass == (True, True, True, False, False, False) and np.all(np.isfinite(found.value))
     of_mass = np.where(found.from_mass, found.value, np.nan)
@@ -407,7 +401,7 @@ def test_gains_with_a_whole_load_are_one_fit_of_all_joints():
     """v_j g_j = W_j base + W_Lj load, rows divided by the size of the effort; bars by blocks left out in turn."""
     gains, load = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0]), ten()
     parts = [rows_of(truth(x), k, 0.01, gains=gains).take(range(4)) for k, x in enumerate((None, load))]
-    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     b, n = len(BASE), ROBOT.n
     first = together.layout.load.start
 
@@ -443,17 +437,17 @@ def test_a_load_in_the_frame_of_a_link_and_links_that_do_not_carry_it():
         ColumnLayout(0, 0, 10), ten(), 1e-6 * np.eye(10), np.ones(10, bool), np.ones(6), 1.0, 10, Method.WLS, np.inf
     )
     robot = replace(ROBOT, tools={"flange": (ROBOT.n, pose()), "elbow": (3, pose())})
-    own = payload_fit.payload_of(robot, found, ROBOT.n, None)
-    moved = payload_fit.payload_of(robot, found, ROBOT.n, "flange")
+    own = payload_fit.payload_in(found, *payload_fit.load_frame(robot, None), ROBOT.n)
+    moved = payload_fit.payload_in(found, *payload_fit.load_frame(robot, "flange"), ROBOT.n)
     assert own.frame == f"joint {ROBOT.joints[-1].name}" and moved.frame == "flange" and own.joint == ROBOT.n
     np.testing.assert_allclose(own.com, COM)
     np.testing.assert_allclose(pose()[:3, :3] @ moved.com + pose()[:3, 3], COM, atol=1e-12)
     np.testing.assert_allclose(pose()[:3, :3] @ moved.inertia @ pose()[:3, :3].T, INERTIA, atol=1e-12)
     for link in ("elbow", "nowhere"):
         with pytest.raises(InputError, match="choose from flange"):
-            payload_fit.payload_of(robot, found, ROBOT.n, link)
+            payload_fit.payload_in(found, *payload_fit.load_frame(robot, link), ROBOT.n)
     with pytest.raises(InputError, match="choose from none"):
-        payload_fit.payload_of(replace(robot, tools={}), found, ROBOT.n, "flange")
+        payload_fit.payload_in(found, *payload_fit.load_frame(replace(robot, tools={}), "flange"), ROBOT.n)
 
 
 def test_gains_scatter_as_their_bars_say():
@@ -476,117 +470,3 @@ def test_a_gain_counts_where_it_is_known_to_a_fifth(share, error, kept):
     assert np.isfinite(value).tolist() == np.isfinite(std).tolist() == [False, kept, False]
     if kept:
         assert (value[1], std[1]) == (pytest.approx(1.0 / share), pytest.approx(error / share**2))
-
-
-# --- the sensor at the wrist
-
-
-def test_mean_and_slope_from_knots():
-    knots = np.array([2.0, 5.0, 6.0, 10.0])
-    mean, slope = tool_fit._of_knots(knots)
-    y = np.array([1.0, 3.0, -2.0, 4.0])
-    fine = np.linspace(2.0, 10.0, 80_001)
-    assert mean @ y == pytest.approx(np.mean(np.interp(fine, knots, y)), abs=1e-3)
-    assert slope @ y == pytest.approx((4.0 - 1.0) / 8.0)
-
-
-def test_products_as_matrices():
-    rng = np.random.default_rng(0)
-    v, x = rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
-    np.testing.assert_allclose(np.einsum("ijt,jt->it", tool_fit._skew(v), x), np.cross(v.T, x.T).T)
-    six = rng.normal(size=6)
-    J = np.array(((six[0], six[1], six[2]), (six[1], six[3], six[4]), (six[2], six[4], six[5])))
-    np.testing.assert_allclose(np.einsum("ijt,j->it", tool_fit._six(v), six), J @ v)
-
-
-def test_a_sensor_of_the_other_sign_is_turned():
-    rng = np.random.default_rng(1)
-    L = rng.normal(size=(23, 23))
-    layout = ColumnLayout(12, 1, 10)
-    found = Estimate(layout, rng.normal(size=23), L @ L.T, np.ones(23, bool), np.ones(6), 1.0, 23, Method.WLS)
-    assert tool_fit._turned(found, 1) is found
-    other = tool_fit._turned(found, -1)
-    np.testing.assert_array_equal(other.load, -found.load)
-    np.testing.assert_array_equal(other.base, found.base)
-    np.testing.assert_array_equal(other.load_covariance, found.load_covariance)
-    np.testing.assert_array_equal(other.covariance[:13, 13:], -found.covariance[:13, 13:])
-    assert other.delay == found.delay
-
-
-@pytest.mark.parametrize(("angle", "refused"), [(0.02, True), (0.1, False)])
-def test_a_sensor_that_hardly_turns_is_refused(angle, refused):
-    rng = np.random.default_rng(2)
-    tilt = angle * np.clip(rng.normal(size=(500, 2)), -2, 2)
-    a = 9.81 * np.column_stack((tilt, np.ones(500)))
-    if refused:
-        with pytest.raises(InputError, match="hardly turns against gravity"):
-            tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
-    else:
-        tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
-    with pytest.raises(InputError, match="hardly turns"):
-        tool_fit._refuse_one_direction(a * [1.0, 0.0, 1.0], "x")  # about one axis only
-
-
-def test_wrenches_are_filtered_at_their_own_rate_and_not_known_near_their_gaps():
-    rate, cutoff = 500.0, 10.0
-    t = 2.0 + np.arange(5000) / rate
-
-    def wrench(time):
-        return np.column_stack([np.sin((k + 1.0) * time) for k in range(6)])
-
-    fast = 0.5 * np.sin(2.0 * np.pi * 60.0 * t)[:, None]  # folds where states come 100 times a second
-    there = (t < 5.0) | (t > 5.2)
-    at = np.arange(1.5, 13.0, 0.01)
-    prepared = SimpleNamespace(t=at, filter=SimpleNamespace(position_cutoff=cutoff), source="run")
-    wrenches = Wrenches(t[there], (wrench(t) + fast)[there])
-    found, known = tool_fit._smoothed(prepared, wrenches)
-    half = 2.5 / cutoff
-    wanted = (at > 2.0 + half) & (at < 12.0 - half) & ((at < 5.0 - half) | (at > 5.2 + half))
-    near = np.min(np.abs(at[:, None] - [2.0 + half, 12.0 - half, 5.0 - half, 5.2 + half]), axis=1) < 0.011
-    assert np.array_equal(known[~near], wanted[~near]) and 0.5 < known.mean() < 0.9
-    np.testing.assert_allclose(found[known], wrench(at)[known], atol=5e-3)
-    with pytest.raises(InputError, match="too few for their filter"):
-        tool_fit._smoothed(prepared, Wrenches(t[:30], wrench(t)[:30]))
-
-
-@pytest.mark.parametrize(
-    ("rate", "pause", "gap"), [(500.0, 0.045, False), (500.0, 0.06, True), (50.0, 0.09, False), (50.0, 0.12, True)]
-)
-def test_a_pause_of_the_sensor_is_a_gap_from_five_periods_and_a_twentieth_of_a_second_on(rate, pause, gap):
-    t = np.arange(0.0, 4.0, 1.0 / rate)
-    t = np.where(t > 2.0, t + pause - 1.0 / rate, t)
-    prepared = SimpleNamespace(t=np.arange(0.0, 4.0, 0.01), filter=SimpleNamespace(position_cutoff=10.0), source="run")
-    _, known = tool_fit._smoothed(prepared, Wrenches(t, np.zeros((len(t), 6))))
-    assert known[[100, 300]].all() and known[200] != gap
-
-
-def test_wrenches_and_states_that_have_nothing_in_common_are_refused():
-    m = motion(3, 600)
-    times = np.arange(600) / 100.0
-    prepared = as_prepared(ROBOT, *m, m[0], times)
-    kernels = lowpass_kernel(10.0, 100.0), lowpass_kernel(10.0, 100.0, 1)
-    settings = replace(prepared.filter, position_cutoff=10.0)
-    prepared = replace(prepared, kernel=kernels[0], slope_kernel=kernels[1], step=2, filter=settings)
-    robot = replace(ROBOT, tools={"flange": (ROBOT.n, np.eye(4))})
-    for first, refused in ((0.0, False), (100.0, True)):
-        wrenches = Wrenches(first + times, np.zeros((600, 6)))
-        if refused:
-            with pytest.raises(InputError, match="no stretch in common"):
-                tool_fit._information(robot, prepared, wrenches, "flange")
-        else:
-            assert tool_fit._information(robot, prepared, wrenches, "flange")[0].rows.min() > 100
-
-
-@pytest.mark.parametrize(("rate", "knots"), [(100.0, 2), (9.6, 2), (9.0, 3), (4.8, 3), (4.5, 4)])
-def test_the_bias_has_a_knot_a_minute(rate, knots):
-    """600 samples at these rates, less what the filters of wrenches and rows take at either end."""
-    m, times = motion(3, 600), np.arange(600) / rate
-    prepared = as_prepared(ROBOT, *m, m[0], times)
-    cutoff = 0.25 * rate
-    kernels = lowpass_kernel(cutoff, rate), lowpass_kernel(cutoff, rate, 1)
-    settings = replace(prepared.filter, position_cutoff=cutoff)
-    prepared = replace(prepared, kernel=kernels[0], slope_kernel=kernels[1], step=1, filter=settings)
-    robot = replace(ROBOT, tools={"flange": (ROBOT.n, np.eye(4))})
-    information, found = tool_fit._information(robot, prepared, Wrenches(times, np.zeros((600, 6))), "flange")
-    assert len(found) == knots == 1 + int(np.ceil((found[-1] - found[0]) / 60.0))
-    assert information.layout.n_base == 6 * knots

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Essential, standard and consistent parameters; loads and drive gains."""
+"""Essential, standard and consistent parameters of recorded motion."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.drive_gains import drive_gains
-from ros2_dynid.identification.loads.payload_fit import identify_load
+from ros2_dynid.identification.loads.payload_fit import identify_loads
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import (
     cholesky_pivots,
     consistent_links,
     fully_consistent_links,
     impose,
-    longest,
-    made_consistent,
+    longest_link,
+    make_consistent,
     smallest_joint_inertia,
     table,
 )
-from ros2_dynid.identification.physical.essential import essential, restrict, significance
-from ros2_dynid.identification.physical.standard import closest, full_map, on_leaders
+from ros2_dynid.identification.physical.essential import EssentialThresholds, essential, largest_rows, share_of_largest
+from ros2_dynid.identification.physical.standard import closest, on_leaders
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.information import restrict
 from ros2_dynid.identification.regression.least_squares import joint_errors, ols, weighted_triangle, wls
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
@@ -39,6 +40,10 @@ from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import ignore_progress
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
+
+
+def identify_load(robot, base, empty, loaded, **more):
+    return identify_loads(robot, base, empty, [loaded], **more)[0]
 
 
 def load_parameters():
@@ -81,7 +86,7 @@ def test_elimination_stops_before_held_out_torques_suffer():
     recordings = [DATA / "kr300" / f"{part}.npz" for part in "ab"]
     problem = build_problem(robot, recordings, options, ignore_progress)
     full = wls(problem.information)
-    alone, stopped = (essential(problem.information, full, folds=folds) for folds in (0, 5))
+    alone, stopped = (essential(problem.information, full, EssentialThresholds(folds=folds)) for folds in (0, 5))
     assert len(stopped.kept) > len(alone.kept)
     last = stopped.steps[-1]
     assert not last.dropped and last.statistic <= last.limit and last.growth > last.allowed
@@ -105,7 +110,7 @@ def test_torque_share_of_a_parameter(case):
     robot, _, base, prepared, information = case
     value = wls(information).value
     rows = list(row_chunks(robot, prepared, base.columns(robot), delay=True))
-    share = significance(rows, value)
+    share = share_of_largest(*largest_rows(rows), value)
     k = base.leaders.index("Fc2")
     torque = max(np.max(np.abs(r.tau[1]) * r.keep[1]) for r in rows)
     assert share[k] == pytest.approx(abs(value[k]) / torque, rel=0.3)  # the filter overshoots where it turns round
@@ -115,7 +120,7 @@ def test_closest_has_the_base_parameters_and_moves_least(case):
     robot, chi, base, *_ = case
     value, reference = base.values(robot, chi), standard_vector(robot)
     found = closest(robot, base, value, reference)
-    M = full_map(robot, base)
+    M = base.full_map(robot)
     assert np.allclose(M @ found, value, atol=1e-9 * np.max(np.abs(value)))
     assert np.allclose(closest(robot, base, M @ reference, reference), reference, atol=1e-12)
     from ros2_dynid.identification.physical.standard import scales
@@ -127,7 +132,7 @@ def test_closest_has_the_base_parameters_and_moves_least(case):
 def test_distance_as_printed_moves_least_in_si_units(case):
     robot, chi, base, *_ = case
     value, reference = base.values(robot, chi), standard_vector(robot)
-    M = full_map(robot, base)
+    M = base.full_map(robot)
     printed, ours = closest(robot, base, value, reference, "euclidean"), closest(robot, base, value, reference)
     assert np.allclose(M @ printed, value, atol=1e-9 * np.max(np.abs(value)))
     assert np.linalg.norm(printed - reference) < np.linalg.norm(ours - reference)
@@ -165,28 +170,28 @@ def test_true_links_are_consistent_and_a_spoilt_one_is_not(case):
 
 def test_made_consistent_changes_only_what_is_not(case):
     robot, chi, *_ = case
-    assert np.allclose(made_consistent(robot, chi), chi)
+    assert np.allclose(make_consistent(robot, chi), chi)
     point = chi.copy()
     M, c = 0.2, np.array([0.0, 0.0, 0.042])
     J = M * (c @ c * np.eye(3) - np.outer(c, c))
     point[70:80] = J[0, 0], 0, 0, J[1, 1], 0, J[2, 2], *(M * c), M
-    lifted = made_consistent(robot, point)
+    lifted = make_consistent(robot, point)
     assert all(fully_consistent_links(robot, lifted))
     assert np.allclose(lifted[:70], chi[:70])
     assert np.allclose(lifted[76:80], point[76:80])
     massless = chi.copy()
     massless[70:80] = 0.0, 0, 0, 0, 0, 0, 0.4, 0.3, 0.0, 0.0
-    assert made_consistent(robot, massless)[79] == pytest.approx(0.5 / longest(robot))
+    assert make_consistent(robot, massless)[79] == pytest.approx(0.5 / longest_link(robot))
 
 
 def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
     robot, chi, base, _, information = case
     full = wls(information)
     T = weighted_triangle(information, 1.0 / full.sigma)
-    found = impose(robot, base, T, full.value, made_consistent(robot, standard_vector(robot)))
+    found = impose(robot, base, T, full.value, make_consistent(robot, standard_vector(robot)))
     assert table(robot, found.chi) == {"0": 6, "-0.01": 6, "-0.02": 6, "-0.04": 6, "full": 6}
     assert -1e-6 < found.loss < 0.1
-    assert np.allclose(found.value, full_map(robot, base) @ found.chi)
+    assert np.allclose(found.value, base.full_map(robot) @ found.chi)
     assert np.all(links_of(robot, found.chi)[:, 9] > 0)
     truth = base.values(robot, chi)
     near = np.abs(found.value - truth) < 5 * full.base_std + 1e-3
@@ -241,7 +246,7 @@ def test_a_body_that_exists_costs_no_fit(case):
     robot, chi, base, _, information = case
     found = wls(information)
     T = weighted_triangle(information, 1.0 / found.sigma)
-    imposed = impose(robot, base, T, found.value, made_consistent(robot, standard_vector(robot)))
+    imposed = impose(robot, base, T, found.value, make_consistent(robot, standard_vector(robot)))
     assert -1e-6 < imposed.loss < 0.01
     z = (imposed.value - base.values(robot, chi)) / found.base_std
     assert np.mean(np.abs(z) < 3.0) >= 0.95

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The online estimator on a stream from MuJoCo: it finds the truth, and notices a payload."""
+"""Identification while the robot works."""
 
 from __future__ import annotations
 
@@ -145,13 +145,10 @@ def test_a_broken_stream_starts_again():
     assert estimator.work() == 0 and estimator.estimate() is None
 
 
-# --- the parts, each by its definition
-
-
 def block_of(start, end, rows=10, seed=0):
     rng = np.random.default_rng(seed)
     estimator = OnlineEstimator(ROBOT, 100.0)
-    width = [int(np.count_nonzero(row)) + 1 for row in estimator._felt]
+    width = [int(np.count_nonzero(row)) + 1 for row in estimator._dependence]
     return Block(tuple(rng.normal(size=(k, k)) for k in width), np.array([rows, 2 * rows, 3 * rows]), start, end)
 
 
@@ -307,16 +304,17 @@ def test_the_error_that_is_followed_is_that_of_the_reference(piece):
     [(1000.0, 100.0, 15.0, 16, 2), (1000.0, 10.0, 15.0, 16, 6), (100.0, 100.0, 15.0, 1, 3), (40.0, 100.0, 30.0, 1, 1)],
 )
 def test_filters_of_a_stream(rate, row_rate, cutoff, step, row_step):
-    found = OnlineEstimator(ROBOT, rate, row_rate=row_rate, cutoff=cutoff)._like
-    position = min(cutoff, 0.3 * rate) if rate > 40.0 else found.filter.position_cutoff
-    assert found.filter.position_cutoff == position < cutoff * 1.0001 and position <= 0.31 * rate
-    assert found.filter.row_cutoff == pytest.approx(position / 2.2)
-    assert (found.cutoffs.step, found.cutoffs.row_step) == (step, row_step)
-    assert found.filter.inner_rate == pytest.approx(rate / step) and found.known.rate == rate
-    assert found.filter.velocity == ("position",) * 3 and found.filter.slow == 0.02
-    assert found.filter.row_rate == pytest.approx(rate / step / row_step)
+    estimator = OnlineEstimator(ROBOT, rate, row_rate=row_rate, cutoff=cutoff)
+    settings, cutoffs = estimator._filter, estimator._setup.cutoffs
+    position = min(cutoff, 0.3 * rate) if rate > 40.0 else settings.position_cutoff
+    assert settings.position_cutoff == position < cutoff * 1.0001 and position <= 0.31 * rate
+    assert settings.row_cutoff == pytest.approx(position / 2.2)
+    assert (cutoffs.step, cutoffs.row_step) == (step, row_step)
+    assert settings.inner_rate == pytest.approx(rate / step) and settings.rate == rate
+    assert settings.velocity == ("position",) * 3 and settings.slow == 0.02
+    assert settings.row_rate == pytest.approx(rate / step / row_step)
     kernels = lowpass_kernel(position, rate), lowpass_kernel(position / 2.2, rate / step)
-    assert found.filter.dropped == pytest.approx((len(kernels[0]) // 2 + step * (len(kernels[1]) // 2)) / rate)
+    assert settings.dropped == pytest.approx((len(kernels[0]) // 2 + step * (len(kernels[1]) // 2)) / rate)
 
 
 def test_the_newest_state_that_was_worked_on():
@@ -400,7 +398,7 @@ def test_every_row_of_a_stream_is_used_once_whatever_pieces_it_comes_in(piece, m
         for k in range(first, min(first + piece, len(t))):
             estimator.take(q[k], tau[k], float(t[k]))
         used += estimator.work()
-    step, ends = 1.0 / estimator._like.filter.row_rate, estimator._like.filter.dropped
+    step, ends = 1.0 / estimator._filter.row_rate, estimator._filter.dropped
     all_times = np.concatenate(times)
     assert np.all(np.diff(all_times) > 0.0) and np.all(np.diff(all_times) < 1.01 * step)
     assert all_times[0] == pytest.approx(ends, abs=0.011)
@@ -441,9 +439,6 @@ def test_a_stamp_that_steps_back_a_little_is_no_clock_that_was_set(back, anew):
         within.take(np.zeros(3), np.ones(3), stamp)
     within.work()
     assert np.isinf(within.newest) == anew
-
-
-# --- what a stream leaves behind
 
 
 def fed(estimator, t, q, tau, reference=None, piece=100):
@@ -593,8 +588,8 @@ def test_rows_are_made_a_block_at_a_time(length):
     for first in range(0, len(t), 10):
         if fed(estimator, *(x[first : first + 10] for x in (t, q, tau))):
             told.append(t[first + 9])
-    ends = 2.0 * estimator._like.filter.dropped
-    kept = ends + 2.0 / estimator._like.filter.row_rate
+    ends = 2.0 * estimator._filter.dropped
+    kept = ends + 2.0 / estimator._filter.row_rate
     assert told[0] == pytest.approx(length + ends, abs=0.11)
     np.testing.assert_allclose(np.diff(told), length + ends - kept, atol=0.11)
     assert all(block.end - block.start > 0.8 * (length - 0.2) for block in estimator.blocks)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""idim-iv and didim: noise of the encoders, inside the loop or outside it, does not bias what a simulated loop says."""
+"""The closed loop of an estimate, simulated, and the estimators that use it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,51 @@ import numpy as np
 import pytest
 
 from closed_loop import closed_loop, controller_of, fourier
+from motions import five_waves
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
-from ros2_dynid.dynamics.newton_euler import inertia_matrix
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.didim import didim
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.simulated_loop import simulated
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, idim_iv, measure_change
+from ros2_dynid.identification.estimators.instrumental import moments_with
+from ros2_dynid.identification.estimators.simulated_loop import (
+    LIFTED,
+    MOVABLE,
+    SimulatedRecordings,
+    first_estimate,
+    simulated,
+)
+from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.filters import finer_kernel, lowpass_kernel
+from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
-from ros2_dynid.identification.preparation.rows import row_count, row_times
+from ros2_dynid.identification.preparation.rows import row_count, windows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.estimator_advice import advise_estimator
 from ros2_dynid.model.efforts import with_sensors
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.tracking_loop import Command, simulate_tracking
+from ros2_dynid.sim.tracking_loop import Command, JointController, simulate_tracking
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
+
+
 CHI = true_parameters(ROBOT, 1)
+
+
 CONTROLLER = controller_of(ROBOT, CHI)
+
+
 SIMULATING = [Method.IDIM_IV, Method.DIDIM]
 
 
@@ -129,7 +148,8 @@ def test_simulated_rows_belong_to_the_recorded_times(run):
     prepared = problem_of(run).prepared[0]
     fine = simulated(ROBOT, CHI, prepared, CONTROLLER)
     assert fine.filter.inner_rate >= 500.0 and row_count(fine) == row_count(prepared)
-    assert np.allclose(row_times(fine), row_times(prepared), atol=1e-9)
+    times = [np.concatenate([p.t[window.at] for window in windows(p, 200)]) for p in (fine, prepared)]
+    np.testing.assert_allclose(*times, atol=1e-9)
     assert np.median(np.abs(fine.q[:: fine.step // prepared.step] - prepared.q)) < 1e-3
 
 
@@ -213,3 +233,108 @@ def test_didim_from_the_command_line(run, tmp_path, capsys, suffix):
     assert np.mean(np.abs(values - truth) < 3.5 * stds) >= 0.95
     assert main(common) == 2
     assert "--controller" in capsys.readouterr().err
+
+
+BASE = base_parameters(ROBOT)
+
+
+TRUE_CHI = true_parameters(ROBOT, 2)
+
+
+ROTORS = [standard_names(ROBOT).index(f"Ia{j}") for j in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    samples = five_waves(ROBOT, TRUE_CHI, 0, 6.0, 0.02)
+    return prepare(ROBOT, replace(samples, q_r=samples.q), PreparationOptions(position_cutoff=20.0, row_cutoff=4.0))
+
+
+def problem_with_reference(*parts):
+    information = build_information(ROBOT, BASE, parts, delay=False)
+    return Problem(ROBOT, BASE, parts, information, np.zeros(information.size))
+
+
+def rotors_added(chi, motion):
+    """Return what the simulated model has of rotor inertia beyond chi, by joint: its torque without friction tells."""
+    more = motion.gear_torque - inverse_dynamics(*frictionless(ROBOT, chi), motion.q, motion.dq, motion.ddq)
+    return np.sum(more * motion.ddq, axis=0) / np.sum(motion.ddq**2, axis=0)
+
+
+def test_a_model_that_cannot_move_gets_heavier_rotors(prepared):
+    """All joints, by what the smallest relative inertia along the motion lacks."""
+    np.testing.assert_allclose(rotors_added(TRUE_CHI, simulated(ROBOT, TRUE_CHI, prepared, None)), 0.0, atol=0.005)
+    for less in (0.2, 1.0):
+        chi = TRUE_CHI.copy()
+        chi[ROTORS[2]] -= less
+        M = inertia_matrix(ROBOT, chi, prepared.reference)
+        size = np.sqrt(np.abs(np.einsum("tjj->tj", M)).mean(axis=0))
+        least = np.linalg.eigvalsh(M / np.outer(size, size)).min()
+        added = rotors_added(chi, simulated(ROBOT, chi, prepared, None))
+        wanted = np.zeros(3) if least >= MOVABLE else (LIFTED - least) * size**2
+        np.testing.assert_allclose(added, wanted, rtol=0.05, atol=0.01)
+    assert least < 0.0
+
+
+def test_rows_that_are_too_slow_are_those_of_the_first_run(prepared):
+    """Under a soft controller the simulated robot lags by its friction."""
+    problem = problem_with_reference(replace(prepared, filter=replace(prepared.filter, slow=0.3)))
+    problem = replace(
+        problem, controller=JointController(np.array([800.0, 800.0, 200.0]), np.array([100.0, 100.0, 10.0]))
+    )
+    estimate, simulation = wls(problem.information), SimulatedRecordings(problem)
+
+    def keeps(rows):
+        return np.concatenate([chunk.keep for chunk in rows], axis=1)
+
+    simulation.run(estimate)
+    first = keeps(simulation.rows(0))
+    np.testing.assert_array_equal(first, keeps(problem.rows_of(simulation.motions[0])))
+    heavy = estimate.value.copy()
+    heavy[[k for k, name in enumerate(BASE.leaders) if name.startswith("F")]] *= 20.0
+    simulation.run(replace(estimate, value=heavy))
+    assert not np.array_equal(first, keeps(problem.rows_of(simulation.motions[0]))), "it moves otherwise"
+    again = list(simulation.rows(0))
+    np.testing.assert_array_equal(first, keeps(again))
+    W = np.concatenate([rows.W for rows in problem.rows_of(simulation.motions[0])], axis=2)
+    np.testing.assert_array_equal(np.concatenate([rows.W for rows in again], axis=2), W)
+
+
+def test_the_first_model_is_that_of_instruments_if_they_excite_everything(prepared):
+    assert first_estimate(problem_with_reference(prepared)).method is Method.IV
+    still = problem_with_reference(replace(prepared, reference=prepared.reference * [1.0, 1.0, 0.0]))
+    first = first_estimate(still)
+    assert first.method is Method.WLS
+    np.testing.assert_array_equal(first.value, wls(still.information, still.prior).value)
+
+
+def test_rounds_end_when_nothing_moves_and_are_refused_when_it_does(prepared):
+    """Each round starts from the estimate before; what moves is measured in bars of the later one."""
+    problem = problem_with_reference(prepared)
+    information, first = problem.information, wls(problem.information)
+    far = replace(first, value=first.value + 5.0 * first.std)
+    assert measure_change(far, first) == pytest.approx(5.0)
+    assert measure_change(replace(first, covariance=100.0 * first.covariance), far) == pytest.approx(5.0)
+    started = []
+
+    def rows(estimate):
+        started.append(estimate)
+        return information
+
+    settled, same = didim(far, rows)
+    assert same is information and [one.value.tolist() for one in started] == [far.value.tolist(), first.value.tolist()]
+    assert settled.method is Method.DIDIM
+    near = replace(first, value=first.value + 0.9 * SETTLED * first.std)
+    started.clear()
+    didim(near, rows)
+    assert len(started) == 1, "a tenth of a deviation is settled"
+    swing = [information.take(range(k, len(information.blocks), 2)) for k in (0, 1)]
+    count = iter(range(99))
+    with pytest.raises(InputError, match=f"didim still move after {ROUNDS} simulations"):
+        didim(first, lambda estimate: swing[next(count) % 2])
+    assert next(count) == ROUNDS
+    moments = moments_with(problem, problem.rows)  # the rows as their own instruments: least squares
+    asked = []
+    estimate, used = idim_iv(information, far, lambda before: asked.append(before) or moments)
+    assert used is moments and len(asked) == 2 and estimate.method is Method.IDIM_IV
+    np.testing.assert_allclose(estimate.value, first.value, atol=0.2 * first.std.max())

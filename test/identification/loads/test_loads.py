@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Loads with friction laws, late efforts and links of their own: exact motions, and what must come out of them."""
+"""Loads and drive gains of a small arm, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load, tool_fit
+from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model, without_base
-from ros2_dynid.identification.loads.joint_agreement import agreement
+from ros2_dynid.identification.loads.joint_agreement import compare_joints
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
     identify_load_on_model_with_law,
-    identify_load_with_law,
     identify_loads_with_law,
     law_of,
     without_terms,
 )
 from ros2_dynid.identification.model_file import model_of
-from ros2_dynid.identification.options import Method
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
-from ros2_dynid.identification.preparation.filters import HIGHEST, lowpass_kernel
+from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
@@ -40,12 +39,23 @@ from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, link_slice
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.wrench import Wrenches
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
+
+
 BASE = base_parameters(ROBOT)
+
+
 MASS, COM = 2.5, np.array((0.03, -0.05, 0.12))
+
+
+def identify_load(robot, base, empty, loaded, **more):
+    return payload_fit.identify_loads(robot, base, empty, [loaded], **more)[0]
+
+
+def identify_load_with_law(empty, loaded, terms, **more):
+    return identify_loads_with_law(empty, [loaded], terms, **more)[0]
 
 
 def ten(mass=MASS, com=COM, own=0.01):
@@ -80,7 +90,7 @@ def moved(seed, load=None, *, law=False, noise=0.005, gains=1.0, link=ROBOT.n, m
 
 
 def late(seed, load, seconds):
-    """Return 8 s of a smooth motion, filtered, whose efforts come late."""
+    """Return 8 s of a smooth motion, filter_signal, whose efforts come late."""
     rng, t = np.random.default_rng(seed), np.arange(0.0, 8.0, 0.01)
     w = 2.0 * np.pi * np.array([0.1, 0.25, 0.4, 0.7])
     a, phase = rng.normal(0.0, 0.6, (4, 3)) / np.arange(1, 5)[:, None], rng.uniform(0.0, 6.3, (4, 3))
@@ -104,9 +114,6 @@ def rows(*args, **more):
     return problem(moved(*args, **more)).information
 
 
-# --- friction that grows with the load
-
-
 TERMS = tuple(replace(term, coefficient=0.0) for term in LAW)
 
 
@@ -118,7 +125,7 @@ def test_terms_of_a_law_without_the_columns_of_their_shapes():
 
 def test_loads_are_exact_where_friction_grows_with_them():
     parts = [problem(moved(k, load, law=True, noise=1e-6)) for k, load in enumerate((None, ten(), LIGHT))]
-    plain = payload_fit.identify_load(ROBOT, BASE, *(part.information for part in parts[:2]))
+    plain = identify_load(ROBOT, BASE, *(part.information for part in parts[:2]))
     assert abs(plain.mass - MASS) > 0.005 * MASS, "the case is one that matters"
     one = identify_load_with_law(*parts[:2], TERMS)
     two = identify_loads_with_law(parts[0], parts[1:], TERMS)
@@ -131,24 +138,24 @@ def test_loads_are_exact_where_friction_grows_with_them():
 
 
 def test_the_rows_of_every_round_are_for_gears_that_carry_the_load_of_the_one_before(monkeypatch):
-    asked, informed = [], loaded_friction._informed
+    asked, informed = [], loaded_friction._build_with_terms
 
     def noted(robot, base, prepared, value, terms, delay):
         asked.append(value)
         return informed(robot, base, prepared, value, terms, delay)
 
-    monkeypatch.setattr(loaded_friction, "_informed", noted)
+    monkeypatch.setattr(loaded_friction, "_build_with_terms", noted)
     parts = [problem(moved(k, load, law=True)) for k, load in enumerate((None, ten()))]
     found = identify_load_with_law(*parts, TERMS, free=True)
     assert 4 <= len(asked) <= 12 and len(asked) % 2 == 0
-    M_L = payload_fit.load_map(ROBOT, BASE, ROBOT.n)
+    M_L = payload_fit.load_map(ROBOT, BASE)
     np.testing.assert_allclose(asked[-1] - asked[-2], M_L @ found.parameters, atol=2e-4 * np.abs(M_L @ ten()).max())
 
 
 def test_joints_are_asked_by_the_robot_without_its_load_with_and_without_a_law():
     gains = np.where(np.arange(3) == 1, 1.5, 1.0)
     parts = [problem(moved(k, x, gains=gains, noise=0.02)) for k, x in enumerate((None, ten()))]
-    plain = payload_fit.identify_load(ROBOT, BASE, *(part.information for part in parts), free=True)
+    plain = identify_load(ROBOT, BASE, *(part.information for part in parts), free=True)
     found = identify_load_with_law(*parts, TERMS, free=True)  # there is nothing that grows with the load
     assert 1.4 < found.joint_mass[1] < 1.7 and ROBOT.active_names[1] in found.contradicting
     np.testing.assert_allclose(found.joint_mass, plain.joint_mass, rtol=0.02)
@@ -196,8 +203,8 @@ def test_bars_of_the_law_are_among_those_of_a_load_on_a_model():
     )
     np.testing.assert_allclose(found.parameters, bare.parameters, rtol=1e-6, atol=1e-7)
     b, f = len(BASE), len(LAW)
-    M_L = payload_fit.load_map(ROBOT, BASE, ROBOT.n)
-    alone = wls(without_base(payload_fit.widened(without_terms(columns, coefficients), M_L), model.value))
+    M_L = payload_fit.load_map(ROBOT, BASE)
+    alone = wls(without_base(payload_fit.add_load_columns(without_terms(columns, coefficients), M_L), model.value))
     Y = []
     for j, places in enumerate(columns.columns):
         wide = np.zeros((len(columns.triangle(j)), b + f))
@@ -222,9 +229,6 @@ def test_late_efforts_and_a_law():
     )
     good, bad = (identify_load_on_model_with_law(model, problem(parts[1], delay)) for delay in (True, False))
     assert abs(good.mass - MASS) < min(4.0 * good.mass_std, 0.02 * MASS) and good.mass_std < 0.8 * bad.mass_std
-
-
-# --- gains
 
 
 def test_gains_with_a_law_are_those_of_torques():
@@ -260,65 +264,30 @@ def test_efforts_in_other_units_have_gains_and_bars_in_those_units():
     np.testing.assert_allclose(other.std, found.std * np.abs(units), rtol=0.1)
 
 
-SIX = load_robot("demo6")
-SIX_BASE = base_parameters(SIX)
-
-
-def six_rows(seed, load, link, gains=1.0):
-    rng, chi = np.random.default_rng(seed), true_parameters(SIX, 2)
-    chi[link_slice(link - 1)] += 0.0 if load is None else load
-    motion = rng.uniform(-2.0, 2.0, (3, 400, 6))
-    tau = inverse_dynamics(SIX, chi, *motion)
-    tau = tau + 0.005 * tau.std(axis=0) * rng.normal(size=tau.shape)
-    return build_information(SIX, SIX_BASE, [as_prepared(SIX, *motion, tau / gains)], delay=False).take(range(10))
-
-
-@pytest.mark.parametrize("load", [None, ten()])
-def test_gains_from_a_load_on_another_link(load):
-    gains = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0])
-    parts = [six_rows(k, x, 5, gains) for k, x in enumerate((None, ten()))]
-    found = drive_gains(SIX, SIX_BASE, *parts, MASS, load=load, joint=5)
-    np.testing.assert_allclose(found.value[:4], gains[:4], rtol=0.05)
-    wrong = drive_gains(SIX, SIX_BASE, *parts, MASS, load=load)
-    with np.errstate(invalid="ignore"):
-        assert not np.all(np.abs(wrong.value / gains - 1.0)[:4] < 0.05)
-
-
-def test_a_load_on_another_link():
-    parts = [six_rows(k, x, 4) for k, x in enumerate((None, ten()))]
-    found = payload_fit.identify_load(SIX, SIX_BASE, *parts, joint=4)
-    assert abs(found.mass - MASS) < 4.0 * found.mass_std < 0.2 * MASS and found.joint == 4
-    assert found.frame == f"joint {SIX.joints[3].name}"
-    np.testing.assert_allclose(found.com, COM, atol=5.0 * found.com_std.max())
-
-
-# --- words and bars
-
-
 def test_parameters_of_a_load_that_did_not_show_are_all_named():
     planar = np.array([0.0, 1.0, 1.0])  # about two axes that are parallel
     parts = [rows(k, x, moving=planar) for k, x in enumerate((None, ten()))]
-    known = wls(payload_fit.load_information(ROBOT, BASE, *parts)).load_identified
+    known = wls(payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])).load_identified
     names = [name for name, one in zip(LINK, known, strict=True) if not one]
     assert 1 < len(names) < 10
     with pytest.raises(InputError, match=f"{', '.join(names)} of the load not excited") as error:
-        payload_fit.identify_load(ROBOT, BASE, *parts)
+        identify_load(ROBOT, BASE, *parts)
     assert str(error.value).count("X") == sum(name.count("X") for name in names)
 
 
 def test_bars_of_contradicting_joints_are_those_of_the_scale_of_the_load():
     gains = np.where(np.arange(3) == 1, 1.5, 1.0)
     parts = [rows(k, x, gains=gains, noise=0.02) for k, x in enumerate((None, ten()))]
-    M_L = payload_fit.load_map(ROBOT, BASE, ROBOT.n)
-    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    M_L = payload_fit.load_map(ROBOT, BASE)
+    together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     found = wls(together)
-    alone = payload_fit.empty_robot(parts[0], together, found)
+    alone = payload_fit.estimate_empty_robot(parts[0], together, found)
     np.testing.assert_allclose(alone.base, wls(parts[0]).base)
-    told = payload_fit.agreement(
+    told = compare_joints(
         parts[1], alone.base, alone.base_covariance, found.delay, M_L, found.load, found.load_covariance
     )
     assert 1 in told.contradicting and told.variance > 0.0
-    load = payload_fit.identify_load(ROBOT, BASE, *parts, free=True)
+    load = identify_load(ROBOT, BASE, *parts, free=True)
     wider = found.load_covariance + told.variance * np.outer(found.load, found.load)
     np.testing.assert_allclose(load.covariance, wider, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(load.joint_mass, told.scale * found.load[-1])
@@ -330,7 +299,7 @@ def test_a_body_is_closest_in_the_bars_that_contradicting_joints_widen():
     gains = np.where(np.arange(3) == 1, 1.5, 1.0)
     flat = ten(own=0.0)
     parts = [rows(k, x, gains=gains, noise=0.05) for k, x in enumerate((None, flat))]
-    free, body = (payload_fit.identify_load(ROBOT, BASE, *parts, free=free) for free in (True, False))
+    free, body = (identify_load(ROBOT, BASE, *parts, free=free) for free in (True, False))
     assert np.linalg.eigvalsh(pseudo_inertia(free.parameters))[0] < 0.0 and free.contradicting
     np.testing.assert_allclose(body.parameters, payload_fit.closest_body(free.parameters, free.covariance), atol=1e-9)
     np.testing.assert_array_equal(body.covariance, free.covariance)
@@ -351,7 +320,7 @@ def test_contradicting_joints_of_a_robot_with_passive_ones_have_their_own_names(
         tau = inverse_dynamics(robot, loaded, *motion)
         tau = tau + 0.02 * tau.std(axis=0) * rng.normal(size=tau.shape)
         parts.append(build_information(robot, base, [as_prepared(robot, *motion, tau / gains)], delay=False))
-    found = payload_fit.identify_load(robot, base, *parts, free=True)
+    found = identify_load(robot, base, *parts, free=True)
     assert found.contradicting == (robot.joints[2].name,) and len(found.joint_mass) == 5
     assert found.joint == 7 and found.mass == pytest.approx(MASS, rel=0.02)
 
@@ -376,8 +345,8 @@ def test_bars_by_which_joints_are_asked_do_not_grow_with_errors_that_last():
     p = moved(0, noise=0.002)
     slow = p.tau.std(axis=0) * np.sin(2.0 * np.pi * np.arange(400)[:, None] / 130.0 + np.arange(3.0))
     empty = problem(replace(p, tau=p.tau + 0.05 * slow)).information
-    together = payload_fit.load_information(ROBOT, BASE, empty, rows(1, ten()))
-    alone, own = payload_fit.empty_robot(empty, together, wls(together)), wls(empty)
+    together = payload_fit.build_load_information(ROBOT, BASE, empty, [rows(1, ten())])
+    alone, own = payload_fit.estimate_empty_robot(empty, together, wls(together)), wls(empty)
     moments = block_moments(empty, own.value, 1.0 / own.sigma)
     wanted, grown = (jackknife(moments, own.identified, grow=grow)[0] for grow in (False, True))
     np.testing.assert_allclose(alone.covariance, wanted)
@@ -387,10 +356,10 @@ def test_bars_by_which_joints_are_asked_do_not_grow_with_errors_that_last():
 def test_the_robot_without_its_load_where_its_own_recording_does_not_tell():
     still = rows(0, moving=np.array([1.0, 1.0, 0.0]))
     loaded = rows(1, ten())
-    together = payload_fit.load_information(ROBOT, BASE, still, loaded)
+    together = payload_fit.build_load_information(ROBOT, BASE, still, [loaded])
     found = wls(together)
     assert not np.all(wls(still).identified)
-    np.testing.assert_array_equal(payload_fit.empty_robot(still, together, found).value, found.value)
+    np.testing.assert_array_equal(payload_fit.estimate_empty_robot(still, together, found).value, found.value)
 
 
 def test_a_quick_load_that_no_body_has_is_told_as_none(monkeypatch):
@@ -403,9 +372,9 @@ def test_a_quick_load_that_no_body_has_is_told_as_none(monkeypatch):
         asked.append(more.get("free", False))
         if not asked[-1]:
             raise InputError("no body", "has this")
-        return payload_fit.load_of(*args, **more)
+        return payload_fit.payload_of(*args, **more)
 
-    monkeypatch.setattr(quick_load, "load_of", refusing)
+    monkeypatch.setattr(quick_load, "payload_of", refusing)
     found = quick_load.quick_load(model, BASE, loaded)
     assert asked == [False, True] and usual.significant and not found.significant
     assert found.mass == pytest.approx(usual.mass, rel=0.05)
@@ -415,102 +384,6 @@ def test_a_quick_load_that_no_body_has_is_told_as_none(monkeypatch):
 
     monkeypatch.setattr(quick_load, "jackknife", singular)
     assert quick_load.quick_load(model, BASE, loaded) is None
-
-
-# --- the tool beyond a sensor at the wrist
-
-
-def sensed(sign=1.0, seconds=0.0, noise=1e-4, length=16.0):
-    """Return a robot with a sensor, its motion prepared, and wrenches that drift and come `seconds` late."""
-    rng = np.random.default_rng(3)
-    w = 2.0 * np.pi * np.array([0.12, 0.3, 0.55, 0.8])
-    a, phase = rng.uniform(0.1, 0.4, (4, 3)), rng.uniform(0.0, 6.3, (4, 3))
-
-    def at(time, order):
-        angle = np.multiply.outer(time, w)[:, :, None] + phase + order * np.pi / 2
-        return np.sum(a * w[:, None] ** order * np.sin(angle), axis=1)
-
-    c, s = np.cos(0.7), np.sin(0.7)
-    pose = np.array(((c, -s, 0.0, 0.03), (s, c, 0.0, -0.02), (0.0, 0.0, 1.0, 0.05), (0.0, 0.0, 0.0, 1.0)))
-    robot = replace(ROBOT, tools={"sensor": (ROBOT.n, pose), "elbow": (2, pose)})
-    t = 5.0 + np.arange(0.0, length, 0.01)
-    samples = Samples(t, ROBOT.active_names, at(t, 0), tau=at(t, 0))
-    prepared = prepare(robot, samples, PreparationOptions(position_cutoff=15.0, row_cutoff=4.0))
-    t = 5.0 + np.arange(0.0, length, 0.005)
-    Y = tool_fit.sensor_regressor(robot, "sensor", *(at(t - seconds, k) for k in range(3)))
-    wrench = sign * Y @ ten() + BIAS + DRIFT * (t[:, None] - 5.0)
-    return robot, prepared, Wrenches(t, wrench + noise * rng.normal(size=wrench.shape))
-
-
-BIAS, DRIFT = np.array([3.0, -7.0, 11.0, 0.2, -0.5, 0.9]), np.array([0.02, 0.05, -0.03, 0.004, -0.002, 0.001])
-
-
-@pytest.mark.parametrize(("sign", "seconds"), [(1, 0.0), (-1, 0.012), (1, -0.008)])
-def test_a_tool_with_bias_drift_and_delay(sign, seconds):
-    robot, prepared, wrenches = sensed(sign, seconds)
-    found = tool_fit.identify_tool(robot, prepared, wrenches, "sensor", free=True)
-    assert found.sign == sign and found.load.frame == "sensor" and found.load.joint == ROBOT.n
-    np.testing.assert_allclose(found.load.parameters, ten(), atol=0.01)
-    assert found.load.mass == pytest.approx(MASS, abs=0.01)
-    np.testing.assert_allclose(found.load.com, COM, atol=2e-3)
-    assert found.delay == pytest.approx(seconds, abs=1e-3)
-    information, knots = tool_fit._information(robot, prepared, wrenches, "sensor")
-    assert len(knots) == 2
-    np.testing.assert_allclose(found.bias, BIAS + DRIFT * (knots.mean() - 5.0), atol=0.05)
-    np.testing.assert_allclose(found.drift, DRIFT, atol=5e-3)
-    own = wls(information)
-    assert found.rows == information.rows.sum() > 6 * 100
-    np.testing.assert_array_equal(found.sigma, own.sigma)
-    span = knots[1] - knots[0]
-    for axis in range(6):
-        C = own.covariance[2 * axis : 2 * axis + 2, 2 * axis : 2 * axis + 2]
-        assert found.bias_std[axis] == pytest.approx(np.sqrt(C.sum()) / 2.0)
-        assert found.drift_std[axis] == pytest.approx(np.sqrt(C[0, 0] + C[1, 1] - 2.0 * C[0, 1]) / span)
-
-
-def test_a_tool_is_a_body_unless_anything_goes():
-    robot, prepared, wrenches = sensed(noise=4.0)
-    free, body = (tool_fit.identify_tool(robot, prepared, wrenches, "sensor", free=free) for free in (True, False))
-    smallest = [np.linalg.eigvalsh(pseudo_inertia(found.load.parameters))[0] for found in (free, body)]
-    assert smallest[0] < 0.0 < smallest[1]
-    np.testing.assert_allclose(
-        body.load.parameters, payload_fit.closest_body(free.load.parameters, free.load.covariance), atol=1e-9
-    )
-    np.testing.assert_array_equal(body.bias, free.bias)
-
-
-def test_parameters_of_a_tool_that_did_not_show_are_named():
-    robot, prepared, wrenches = sensed()
-    still = replace(prepared, dq=0.0 * prepared.dq, ddq=0.0 * prepared.ddq)
-    with pytest.raises(InputError, match="XX, XY, XZ, YY, YZ, ZZ of the tool not excited"):
-        tool_fit.identify_tool(robot, still, wrenches, "sensor")
-    with pytest.raises(InputError, match="no moving link 'nose' carries the sensor; choose from sensor, elbow"):
-        tool_fit.identify_tool(robot, prepared, wrenches, "nose")
-
-
-def test_rows_of_a_tool_are_those_where_both_are_known():
-    """A pause of the sensor and a gap of the joint states: what is shorter than the filter between them is lost."""
-    robot, prepared, wrenches = sensed()
-    whole = tool_fit._information(robot, prepared, wrenches, "sensor")[0].rows[0]
-    kernel, step = len(prepared.kernel), prepared.step
-    half = 0.5 * (len(lowpass_kernel(15.0, 200.0)) - 1) / 200.0
-    pause = (wrenches.t < 10.0) | (wrenches.t > 10.5)
-    found = tool_fit._information(robot, prepared, Wrenches(wrenches.t[pause], wrenches.w[pause]), "sensor")[0]
-    lost = (0.5 + 2.0 * half) * prepared.filter.inner_rate + kernel
-    assert whole - found.rows[0] == pytest.approx(lost / step, abs=2.0)
-    early = (wrenches.t < 6.0) | (wrenches.t > 10.5)  # what is before is shorter than the filter
-    later = wrenches.t > 10.5
-    counts = [
-        tool_fit._information(robot, prepared, Wrenches(wrenches.t[k], wrenches.w[k]), "sensor")[0].rows[0]
-        for k in (early, later)
-    ]
-    assert abs(int(counts[0]) - int(counts[1])) <= 1
-    short = wrenches.t < 6.0
-    with pytest.raises(InputError, match="no stretch in common"):
-        tool_fit._information(robot, prepared, Wrenches(wrenches.t[short], wrenches.w[short]), "sensor")
-
-
-# --- what is refused, and what tells nothing
 
 
 def test_a_model_that_does_not_know_what_the_motion_needs_is_refused_with_all_its_names():
@@ -558,7 +431,7 @@ def test_the_column_of_a_shape_takes_no_torque_off():
 
 def test_a_load_without_a_positive_mass_gives_no_gains():
     parts = [rows(k, x, gains=GAINS) for k, x in enumerate((None, ten()))]
-    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     known = GAINS
     load, draws = _measured_load(together, known, MASS)
     assert load[-1] == pytest.approx(MASS) and len(draws) == 32
@@ -575,7 +448,7 @@ def test_a_joint_whose_rows_have_no_scatter_does_not_tell_the_mass(torques):
     load_map[0, -1], load[-1] = 1.0, 2.0
     loaded = Information(blocks, (np.array([0]),), ColumnLayout(1))
     with np.errstate(all="raise"):
-        found = agreement(loaded, np.zeros(1), np.zeros((1, 1)), 0.0, load_map, load, np.zeros((10, 10)))
+        found = compare_joints(loaded, np.zeros(1), np.zeros((1, 1)), 0.0, load_map, load, np.zeros((10, 10)))
     assert np.isnan(found.scale).all() and np.isnan(found.std).all() and found.variance == 0.0
 
 
@@ -587,33 +460,13 @@ def test_the_error_levels_of_a_quick_load_are_those_that_it_leaves(monkeypatch):
 
     def kept(robot, found, *args, **more):
         told.append(found)
-        return payload_fit.load_of(robot, found, *args, **more)
+        return payload_fit.payload_of(robot, found, *args, **more)
 
-    monkeypatch.setattr(quick_load, "load_of", kept)
+    monkeypatch.setattr(quick_load, "payload_of", kept)
     quick_load.quick_load(replace(model, value=value), BASE, loaded)
-    M_L, (found,) = payload_fit.load_map(ROBOT, BASE, ROBOT.n), told
+    M_L, (found,) = payload_fit.load_map(ROBOT, BASE), told
     for j, columns in enumerate(loaded.columns):
         R = loaded.triangle(j)
         left = R[:, -1] - R[:, :-1] @ (value + M_L @ found.load)[columns]
         level = np.linalg.norm(left) / np.sqrt(loaded.rows[j])
         assert found.sigma[j] == pytest.approx(level, rel=0.03)
-
-
-def test_a_sensor_that_goes_up_and_down_does_not_turn_against_gravity():
-    rng = np.random.default_rng(2)
-    tilt = 0.013 * np.clip(rng.normal(size=(500, 2)), -2, 2)
-    a = np.column_stack((tilt, np.ones(500))) * rng.uniform(5.0, 40.0, 500)[:, None]
-    with pytest.raises(InputError, match="hardly turns against gravity"):
-        tool_fit._refuse_one_direction(a, "run")
-    assert np.linalg.svd(a / 9.81 - (a / 9.81).mean(axis=0), compute_uv=False)[1] / np.sqrt(500) > 0.02
-
-
-@pytest.mark.parametrize(("rate", "cutoff"), [(20.0, 15.0), (200.0, 15.0)])
-def test_slow_wrenches_are_filtered_as_far_as_their_rate_carries(rate, cutoff):
-    t = np.arange(0.0, 6.0, 1.0 / rate)
-    prepared = replace(moved(0), t=np.arange(0.0, 6.0, 0.01))
-    prepared = replace(prepared, filter=replace(prepared.filter, position_cutoff=cutoff))
-    _, known = tool_fit._smoothed(prepared, Wrenches(t, np.zeros((len(t), 6))))
-    reach = np.ceil(2.5 * rate / min(cutoff, HIGHEST * rate)) / rate
-    assert prepared.t[known][0] == pytest.approx(reach, abs=0.011)
-    assert prepared.t[known][-1] == pytest.approx(t[-1] - reach, abs=0.011 + 1.0 / rate)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A load from the stream of joint states after a pick: mass and centre with bars, within seconds."""
+"""A load soon after a pick."""
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo6")
+
+
 CHI = true_parameters(ROBOT, 1)
+
+
 BASE = base_parameters(ROBOT, method="closed-form")
+
+
 MODEL = model_of(ROBOT, BASE, BASE.values(ROBOT, CHI), np.full(len(BASE), 1e-4), 1e-8 * np.eye(len(BASE)))
+
+
 RATE = 200.0
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction that brakes: the inequalities, the fit under them, and the laws that are served of plants of any kind."""
+"""Estimates whose friction brakes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.friction import hold_beyond
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.dissipative_fit import (
-    constrain,
-    dissipation_rows,
-    dissipative_estimate,
-)
+from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipation_rows, dissipative_estimate
 from ros2_dynid.identification.regression.least_squares import ols, wls
 from ros2_dynid.identification.regression.prior import Prior
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -34,16 +30,19 @@ from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples
 
 ROBOT = load_robot("demo3")
+
+
 BASE = base_parameters(ROBOT)
+
+
 FV2, FC2 = BASE.leaders.index("Fv2"), BASE.leaders.index("Fc2")
+
+
 KIND = FrictionKind
 
 
 def braking(rows, x, tolerance=1e-9):
     return bool(np.all(rows @ x >= -tolerance * np.abs(x).max()))
-
-
-# --- the quadratic programme
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -78,9 +77,6 @@ def test_what_is_not_free_stays_and_what_holds_is_left_alone():
     np.testing.assert_allclose(told.value[[0, 3]], kept)
     same = constrain(W, np.abs(value), rows)
     assert np.array_equal(same.value, np.abs(value)) and np.array_equal(same.projection, np.eye(5))
-
-
-# --- estimates
 
 
 def rows_of(friction, seed=0, count=600):
@@ -158,9 +154,6 @@ def test_a_stream_has_friction_that_brakes():
     assert model is not None and model.value[FV2] == 0.0 and model.value[FC2] > 0.0
 
 
-# --- the inequalities
-
-
 LEADERS = ("Fv2", "Fc2")
 
 
@@ -222,9 +215,6 @@ def test_a_coupled_motor_and_its_joints_have_friction_of_their_own():
         if right:  # the power of viscous friction is never negative
             A = np.array([[x[0], 2.0 * x[2]], [2.0 * x[2], x[1]]])
             assert np.linalg.eigvalsh(A)[0] >= -1e-12
-
-
-# --- laws that are served
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows on their way to R factors: filters, windows, blocks of time and of phase, each against plain sums."""
+"""R factors in blocks of time and of phase: gathered, taken, joined, restricted."""
 
 from __future__ import annotations
 
@@ -9,28 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.kinematics import constraint
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.energy_rows import energy_rows
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
-from ros2_dynid.identification.preparation.rows import (
-    Rows,
-    find_dependence,
-    row_chunks,
-    row_count,
-    row_filter,
-    row_times,
-    windows,
-)
-from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
+from ros2_dynid.identification.options import Method
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, Triangle
 from ros2_dynid.identification.regression.information import (
     Block,
     Information,
     _stretches,
     block_folds,
+    block_length,
     coarser,
     combine,
     compressed,
@@ -40,14 +28,43 @@ from ros2_dynid.identification.regression.information import (
     phase_of,
     restrict,
 )
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
-from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.sim.truth import true_parameters
+from ros2_dynid.identification.regression.least_squares import own_errors
 
-ROBOT = load_robot("demo3")
-BASE = base_parameters(ROBOT)
+
+def test_parts_of_an_estimate_by_name():
+    layout = ColumnLayout(2, 1, 10, 3, 2)
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(18, 18))
+    C, value, known = S @ S.T, np.arange(18.0), np.arange(18) % 5 != 0
+    found = Estimate(layout, value, C, known, np.ones(1), 1.0, 18, Method.WLS)
+    std = np.where(known, np.sqrt(np.diag(C)), np.inf)
+    for name, part in (("base", slice(0, 2)), ("friction", slice(2, 5))):
+        np.testing.assert_array_equal(getattr(found, name), value[part])
+        np.testing.assert_array_equal(getattr(found, f"{name}_std"), std[part])
+    np.testing.assert_array_equal(found.base_covariance, C[:2, :2])
+    np.testing.assert_array_equal(found.base_identified, known[:2])
+    assert found.dof == np.inf and np.isinf(found.std[[0, 5, 10, 15]]).all()
+    assert (found.delay, found.delay_std) == (5.0, np.inf)
+    late = replace(found, identified=np.ones(18, dtype=bool))
+    assert late.delay_std == pytest.approx(np.sqrt(C[5, 5]))
+    np.testing.assert_array_equal(found.load, value[6:16])
+    np.testing.assert_array_equal(found.load_covariance, C[6:16, 6:16])
+    np.testing.assert_array_equal(found.load_identified, known[6:16])
+    other = found.with_base(np.array([-1.0, -2.0]))
+    np.testing.assert_array_equal(other.value, [-1.0, -2.0, *range(2, 18)])
+    np.testing.assert_array_equal(found.value, np.arange(18.0))
+    bare = Estimate(ColumnLayout(2), value[:2], -np.eye(2), known[1:3], np.ones(1), 1.0, 2, Method.WLS)
+    assert (bare.delay, bare.delay_std, bare.load.shape) == (0.0, 0.0, (0,)) and bare.std.tolist() == [0.0, 0.0]
+
+
+def test_rows_of_a_block():
+    assert [block_length(n, 10) for n in (1, 10, 11, 95, 100, 101)] == [1, 1, 2, 10, 10, 11]
+    assert block_length(7, 0) == 7 and block_length(0, 5) == 1
+
+
 FELT = np.array([[True, True, False, True], [False, True, True, True]])
+
+
 COLUMNS = (np.array([0, 1, 3]), np.array([1, 2, 3]))
 
 
@@ -80,9 +97,6 @@ def check(block, rows, inside, factor=None):
         chosen = inside & rows.keep[j]
         np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen, factor), atol=1e-9)
         assert block.rows[j] == np.count_nonzero(chosen)
-
-
-# --- blocks
 
 
 @pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (50, 3, 77), (13, 13, 104)])
@@ -226,7 +240,7 @@ def test_places_of_columns():
     layout = ColumnLayout(4, 1, 10, 3, 2)
     order = [layout.base, layout.friction, layout.delay, layout.load, layout.sensor]
     assert [(s.start, s.stop) for s in order] == [(0, 4), (4, 7), (7, 8), (8, 18), (18, 20)] and layout.size == 20
-    assert np.flatnonzero(layout.is_base).tolist() == [0, 1, 2, 3] and np.flatnonzero(layout.is_delay).tolist() == [7]
+    assert np.flatnonzero(layout.is_base).tolist() == [0, 1, 2, 3]
     vector = layout.vector(np.arange(1.0, 5.0), 0.5)
     assert vector[:4].tolist() == [1, 2, 3, 4] and vector[7] == 0.5 and np.count_nonzero(vector) == 5
 
@@ -241,182 +255,6 @@ def test_rows_of_taken_blocks():
     assert moved.take([0, 1]).motion == (whole.blocks[9], whole.blocks[8])
     assert moved.in_motion().blocks == whole.blocks[::-1] and whole.in_motion() is whole
     assert isinstance(part.blocks[0], Block)
-
-
-# --- filters and windows
-
-
-@pytest.mark.parametrize(("length", "step"), [(31, 1), (31, 4), (7, 9), (101, 13)])
-def test_the_filter_of_rows_is_a_convolution(length, step):
-    rng = np.random.default_rng(length)
-    kernel = rng.normal(size=length)
-    passed = row_filter(kernel, step)
-    x = rng.normal(size=(2, 3, 700))
-    m = (700 - length) // step + 1
-    found = passed(x, m)
-    wanted = np.apply_along_axis(lambda row: np.convolve(row, kernel, mode="valid"), 2, x)[:, :, ::step][:, :, :m]
-    np.testing.assert_allclose(found, wanted, atol=1e-10)
-    assert passed.magnitude.total == pytest.approx(np.abs(kernel).sum()) and passed.total == pytest.approx(kernel.sum())
-    np.testing.assert_allclose(passed.magnitude(x, 5), row_filter(np.abs(kernel), step)(x, 5))
-    assert row_filter(None, step) is None
-
-
-def filtered(count=900, step=6, cutoff=8.0):
-    t = np.arange(count) / 100.0
-    w = np.array([2.0, 3.0, 4.0])
-    q, dq, ddq = np.sin(w * t[:, None]), w * np.cos(w * t[:, None]), -(w**2) * np.sin(w * t[:, None])
-    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
-    p = as_prepared(ROBOT, q, dq, ddq, tau, t)
-    kernels = [lowpass_kernel(cutoff, 100.0, k) for k in (0, 1)]
-    return replace(
-        p,
-        kernel=kernels[0],
-        slope_kernel=kernels[1],
-        step=step,
-        segments=(slice(0, 300), slice(310, count)),
-        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0, row_rate=100.0 / step),
-    )
-
-
-@pytest.mark.parametrize("n_rows", [1, 7, 1000])
-def test_windows_cover_every_segment_once(n_rows):
-    p = filtered()
-    K, places = len(p.kernel), []
-    for window in windows(p, n_rows):
-        assert len(window.at) <= n_rows
-        assert window.at[0] == window.inputs.start + K // 2 and window.at[-1] == window.inputs.stop - 1 - K // 2
-        assert any(s.start <= window.inputs.start and window.inputs.stop <= s.stop for s in p.segments)
-        places += list(window.at)
-    wanted = [k for s in p.segments for k in range(s.start + K // 2, s.stop - K + K // 2 + 1, p.step)]
-    assert places == wanted and row_count(p) == len(wanted)
-    np.testing.assert_array_equal(row_times(p), p.t[wanted])
-    assert len(row_times(replace(p, segments=()))) == 0
-
-
-def test_rows_are_filtered_on_both_sides_alike_and_late_by_a_slope():
-    p = filtered()
-    columns = BASE.columns(ROBOT)
-    chunks = list(row_chunks(ROBOT, p, columns, delay=True, n_rows=11))
-    W, tau = (np.concatenate([getattr(c, x) for c in chunks], axis=-1) for x in ("W", "tau"))
-    value = BASE.values(ROBOT, true_parameters(ROBOT, 1))
-    coulomb = [k for k, leader in enumerate(BASE.leaders) if leader.startswith("Fc")]
-    left = tau - np.einsum("b,bjt->jt", value, W[:-1])
-    assert np.abs(left).max() < 0.2 * np.abs(value[coulomb]).max(), "but for jumps of the sign between samples"
-    place = 0
-    for window in windows(p, 11):
-        part = p.tau[window.inputs]
-        for k, first in enumerate(range(0, len(window.at) * p.step, p.step)):
-            inputs = part[first : first + len(p.kernel)]
-            np.testing.assert_allclose(tau[:, place + k], p.kernel[::-1] @ inputs, atol=1e-9)
-            np.testing.assert_allclose(W[-1][:, place + k], -(p.slope_kernel[::-1] @ inputs), atol=1e-7)
-        place += len(window.at)
-    slope = np.gradient(p.tau, 0.01, axis=0)[np.concatenate([w.at for w in windows(p, 11)])]
-    assert np.median(np.abs(W[-1].T + slope)) < 0.05 * np.median(np.abs(slope)), "how the torque falls"
-
-
-def test_rows_near_gaps_and_of_slow_joints_are_left_out():
-    p = filtered()
-    bridged = np.zeros(len(p.t))
-    bridged[500:510] = 1.0
-    share = np.abs(p.kernel[::-1]) / np.abs(p.kernel).sum()
-    slow = replace(p, bridged=bridged, filter=replace(p.filter, slow=0.3))
-    keep = np.concatenate([c.keep for c in row_chunks(ROBOT, slow, BASE.columns(ROBOT))], axis=1)
-    at = np.concatenate([w.at for w in windows(slow, 200)])
-    half = len(p.kernel) // 2
-    for k, centre in enumerate(at):
-        inputs = slice(centre - half, centre + half + 1)
-        whole = share @ bridged[inputs] <= 0.05
-        for j in range(3):
-            crawling = np.abs(p.dq[inputs, j]) <= 0.3 * p.top_speed[j]
-            assert keep[j, k] == (whole and share @ crawling <= 0.2)
-    assert 0.05 < keep.mean() < 0.95
-
-
-def test_what_a_joint_feels():
-    columns = BASE.columns(ROBOT)
-    felt = find_dependence(ROBOT, columns)
-    for j in range(3):
-        for k, leader in enumerate(BASE.leaders):
-            number = int(leader.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
-            if number < j + 1:
-                assert not felt[j, k], "links before it are none of its business"
-            if leader[:2] in ("Fv", "Fc", "of"):
-                assert felt[j, k] == (number == j + 1)
-
-
-def test_power_is_what_energy_grows_by_and_friction_takes():
-    p = replace(filtered(), segments=(slice(0, 900),))
-    chi = true_parameters(ROBOT, 1)
-    names = standard_names(ROBOT)
-    chi[[k for k, name in enumerate(names) if name.startswith("Fc")]] = 0.0  # jumps are not those of a filtered sign
-    p = replace(p, tau=inverse_dynamics(ROBOT, chi, p.q, p.dq, p.ddq))
-    everything = list(range(len(names)))
-    chunks = list(energy_rows(ROBOT, p, everything, delay=True, n_rows=40))
-    W, power = (np.concatenate([getattr(c, x)[..., 0, :] for c in chunks], axis=-1) for x in ("W", "tau"))
-    assert np.abs(chi @ W[:-1] - power).max() < 2e-3 * np.abs(power).max()
-    late = np.sum(np.gradient(p.tau, 0.01, axis=0) * p.dq, axis=1)
-    at = np.concatenate([w.at for w in windows(p, 40)])
-    half = len(p.kernel) // 2
-    wanted = [-(p.kernel[::-1] @ late[k - half : k + half + 1]) for k in at]
-    np.testing.assert_allclose(W[-1], wanted, atol=0.02 * np.abs(late).max())
-    assert all(chunk.keep.all() for chunk in chunks)
-    with pytest.raises(InputError, match="needs a filter"):
-        list(energy_rows(ROBOT, replace(p, kernel=None), everything))
-
-
-@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
-def test_power_of_coupled_motors_and_of_joints_that_others_move(name):
-    """Columns of Coulomb friction hold the filtered signs, those of every speed of the tree and of every motor."""
-    robot = load_robot(name)
-    n, count = len(robot.active), 300
-    t = np.arange(count) / 100.0
-    w = np.linspace(2.0, 5.0, n)
-    q, dq, ddq = (0.4 * w**k * np.sin(np.outer(t, w) + k * np.pi / 2) for k in range(3))
-    names = standard_names(robot)
-    chi = np.linspace(1.0, 2.0, len(names))
-    coulomb = [k for k, one in enumerate(names) if one.startswith("Fc")]
-    chi[coulomb] = 0.0
-    p = as_prepared(robot, q, dq, ddq, inverse_dynamics(robot, chi, q, dq, ddq), t)
-    kernels = [lowpass_kernel(8.0, 100.0, k) for k in (0, 1)]
-    sign = np.sin(np.outer(t, np.arange(1.0, 1.0 + p.sign.shape[1])))
-    p = replace(p, kernel=kernels[0], slope_kernel=kernels[1], step=6, sign=sign)
-    (rows,) = energy_rows(robot, p, list(range(len(names))))
-    W, power = rows.W[:, 0], rows.tau[0]
-    assert np.abs(chi @ W - power).max() < 2e-3 * np.abs(power).max()
-    G, _ = constraint(robot)
-    every = dq @ G.T
-    motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
-    speeds = np.column_stack([every, *motors])
-    passed = row_filter(p.kernel, p.step)
-    places = [names.index(f"Fc{j + 1}") for j in range(robot.n)]
-    places += [names.index(f"Fcm{coupling.motor}") for coupling in robot.coupling]
-    assert sorted(places) == coulomb
-    np.testing.assert_allclose(W[places], passed((sign * speeds).T, W.shape[1]), atol=1e-9)
-
-
-def test_power_is_compared_where_any_joint_moves():
-    p = filtered()
-    moves = np.column_stack((p.t < 4.0, (p.t > 2.0) & (p.t < 6.0), np.zeros(len(p.t)))) > 0.0
-    some = replace(p, dq=np.where(moves, 3.0, 0.0), top_speed=np.full(3, 3.0), filter=replace(p.filter, slow=0.1))
-    chunks = list(energy_rows(ROBOT, some, BASE.columns(ROBOT), n_rows=20))
-    t = np.concatenate([chunk.t for chunk in chunks])
-    keep = np.concatenate([chunk.keep for chunk in chunks], axis=1)
-    assert keep.shape == (1, len(t)) and keep[0, t < 5.7].all() and not keep[0, t > 6.3].any()
-    with pytest.raises(InputError, match="needs a filter"):
-        list(energy_rows(ROBOT, replace(p, slope_kernel=None), BASE.columns(ROBOT)))
-
-
-def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
-    rng = np.random.default_rng(0)
-    q, dq, ddq, tau, gear_torque = rng.normal(size=(5, 50, 3))
-    p = replace(as_prepared(ROBOT, q, dq, ddq, tau), gear_torque=gear_torque)
-    terms = (FrictionTerm(2, FrictionKind.ASYMMETRIC), FrictionTerm(3, FrictionKind.LOAD))
-    chunks = list(row_chunks(ROBOT, p, BASE.columns(ROBOT), terms=terms, n_rows=17))
-    W = np.concatenate([c.W for c in chunks], axis=2)
-    assert W.shape == (len(BASE) + 2, 3, 50)
-    np.testing.assert_allclose(W[-2, 1], np.abs(dq[:, 1]))
-    np.testing.assert_allclose(W[-1, 2], np.abs(gear_torque[:, 2]) * np.sign(dq[:, 2]))
-    assert not W[-2, [0, 2]].any() and not W[-1, :2].any()
 
 
 @pytest.mark.parametrize(
@@ -490,3 +328,15 @@ def test_folds_have_about_the_same_number_of_rows_in_motion():
     assert block_folds(information, 2) == [[0, 1, 2, 3, 4, 5], [6, 7]]
     still = replace(information, blocks=tuple(replace(block, resting=100) for block in blocks))
     assert block_folds(still, 2) == []
+
+
+def test_exact_rows_still_have_an_error():
+    """Of 1e-12 of the torque, so that weights are finite."""
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(40, 3))
+    rows = np.column_stack((W, W @ [1.0, 2.0, 3.0]))
+    information = Information((Block((rows,), np.array([40]), 0.0, 1.0),), (np.arange(3),), ColumnLayout(3))
+    size = np.sqrt(np.mean(rows[:, -1] ** 2))
+    assert own_errors(information) == pytest.approx(1e-12 * size, rel=1e-6, abs=0.0)
+    silent = Information((Block((0.0 * rows,), np.array([40]), 0.0, 1.0),), (np.arange(3),), ColumnLayout(3))
+    assert own_errors(silent)[0] == 1e-300
