@@ -53,18 +53,18 @@ def cross_moments(
 
     starts: times [s] at which the blocks begin, shape (B,); period: of the motion [s] if it repeats.
     """
-    found: CrossMoments | None = None
+    moments: CrossMoments | None = None
     for first, second in zip(instruments, rows, strict=True):
-        if found is None:
+        if moments is None:
             b, n, _ = second.W.shape
             phases = None if period is None else _zero(BLOCKS, n, b)
-            found = replace(_zero(len(starts), n, b), phases=phases)
-        _add(found, np.maximum(np.searchsorted(starts, second.t, side="right") - 1, 0), first, second)
-        if period is not None and found.phases is not None:
-            _add(found.phases, phase_of(second.t, period), first, second)
-    if found is None:
+            moments = replace(_zero(len(starts), n, b), phases=phases)
+        _add(moments, np.maximum(np.searchsorted(starts, second.t, side="right") - 1, 0), first, second)
+        if period is not None and moments.phases is not None:
+            _add(moments.phases, phase_of(second.t, period), first, second)
+    if moments is None:
         raise InputError("the recording gives no row", "record longer")
-    return found
+    return moments
 
 
 def _zero(B: int, n: int, b: int) -> CrossMoments:
@@ -83,12 +83,12 @@ def _add(moments: CrossMoments, block: NDArray[np.intp], instruments: Rows, rows
             moments.y[k, j] += Z @ rows.tau[j, chosen]
 
 
-def joined_moments(parts: Sequence[CrossMoments]) -> CrossMoments:
+def join_moments(parts: Sequence[CrossMoments]) -> CrossMoments:
     """Return the moments of several recordings together."""
     together = CrossMoments(np.concatenate([p.A for p in parts]), np.concatenate([p.y for p in parts]))
     if not any(p.phases for p in parts):
         return together
-    return replace(together, phases=joined_moments([replace(p.phases or p, phases=None) for p in parts]))
+    return replace(together, phases=join_moments([replace(p.phases or p, phases=None) for p in parts]))
 
 
 def iv(
@@ -152,4 +152,4 @@ def moments_with(problem: Problem, instruments: Callable[[int], Iterable[Rows]])
     for k, prepared in enumerate(problem.prepared):
         starts = np.array([block.start for block in problem.information.blocks if block.recording == k])
         moments.append(cross_moments(instruments(k), problem.rows(k), starts, find_motion_period(prepared)))
-    return joined_moments(moments)
+    return join_moments(moments)

@@ -44,7 +44,7 @@ NORMAL_BENT = 0.7102
 """... and mean of its min(|e|, HUBER)^2."""
 
 
-def reweighted(
+def reweight_rows(
     information: Information,
     chunks: Callable[[], Iterable[NumberedRows]],
     regather: Callable[[Callable[[Rows], Array]], Information],
@@ -78,7 +78,7 @@ def reweighted(
 
 
 def irls(information: Information, slopes: Information, weights: Array, prior: Array | None = None) -> Estimate:
-    """Return the estimate from information that `reweighted` made.
+    """Return the estimate from information that `reweight_rows` made.
 
     A row beyond the bend pulls with a constant force, whatever the parameters: only rows inside it (`slopes`) hold the
     estimate in place, and the covariance must count them alone.
@@ -141,6 +141,6 @@ def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
         return problem.gather_rows(problem.rows, weight=weight, on_chunk=on_chunk)
 
     def fit(blocks: Sequence[int] | None) -> Estimate:
-        return irls(*reweighted(problem.information, numbered_rows, regather, problem.prior, blocks), problem.prior)
+        return irls(*reweight_rows(problem.information, numbered_rows, regather, problem.prior, blocks), problem.prior)
 
     return fit

@@ -47,18 +47,18 @@ SLOW = 0.02
 
 
 def model_of_estimate(
-    robot: Robot, base: BaseParameters, terms: tuple[FrictionTerm, ...], found: Estimate
+    robot: Robot, base: BaseParameters, terms: tuple[FrictionTerm, ...], estimate: Estimate
 ) -> tuple[Robot, Array]:
-    """Return the robot with the friction terms found, and standard parameters, shape (n_standard,).
+    """Return the robot with the estimated friction terms, and standard parameters, shape (n_standard,).
 
     Friction that came out negative is left out: it would drive the joints.
     """
     names = standard_names(robot)
     chi = np.zeros(len(names))
-    chi[base.columns(robot)] = found.base
+    chi[base.columns(robot)] = estimate.base
     braking = [group_of(name) == "friction" and not split_name(name)[0].endswith("m") for name in names]
     chi = np.where(np.array(braking) & (chi < 0.0), 0.0, chi)
-    return replace(robot, friction=identified_terms(terms, found)), chi
+    return replace(robot, friction=identified_terms(terms, estimate)), chi
 
 
 def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointController | None) -> Prepared:

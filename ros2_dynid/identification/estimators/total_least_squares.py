@@ -37,7 +37,7 @@ from ros2_dynid.identification.regression.least_squares import (
 from ros2_dynid.model.robot import Array
 
 
-def disturbed(prepared: Prepared, seed: int) -> Prepared:
+def add_encoder_noise(prepared: Prepared, seed: int) -> Prepared:
     """Return the motion with the encoders' own noise added once more, filtered as the positions were."""
     settings = prepared.filter
     if settings.position_cutoff is None:
@@ -103,7 +103,7 @@ def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
     """Return total least squares for a problem; the noise of W is that of the encoders, added once more."""
 
     def noise_rows(number: int) -> Iterator[Rows]:
-        noisy = problem.rows_of(disturbed(problem.prepared[number], number))
+        noisy = problem.rows_of(add_encoder_noise(problem.prepared[number], number))
         for clean, more in zip(problem.rows(number), noisy, strict=True):
             yield Rows(clean.t, more.W - clean.W, np.zeros_like(clean.tau), clean.keep)
 

@@ -114,8 +114,8 @@ def test_moments_of_several_recordings():
         CrossMoments(np.ones((2, 1, 1, 1)), np.ones((2, 1, 1))),
         CrossMoments(np.zeros((3, 1, 1, 1)), np.zeros((3, 1, 1))),
     )
-    assert instrumental.joined_moments([one, two]).phases is None
-    found = instrumental.joined_moments([one, replace(two, phases=one)])
+    assert instrumental.join_moments([one, two]).phases is None
+    found = instrumental.join_moments([one, replace(two, phases=one)])
     assert len(found.A) == 5 and found.A[:2].all() and not found.A[2:].any()
     assert len(found.phases.y) == 4 and found.phases.y.all(), "blocks of time where a motion does not repeat"
 

@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.robust import _scale, reweighted
+from ros2_dynid.identification.estimators.robust import _scale, reweight_rows
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
@@ -122,7 +122,7 @@ def test_rows_are_weighted_anew_until_nothing_moves():
     information = gather((rows for _, rows in chunks), np.ones((1, 3), bool), 80, n_blocks=8)
     for chosen in (None, [0, 2, 3, 4, 6]):
         factors.clear()
-        robust, slopes, weights = reweighted(information, lambda: chunks, regather, None, chosen)
+        robust, slopes, weights = reweight_rows(information, lambda: chunks, regather, None, chosen)
         blocks = list(range(8)) if chosen is None else chosen
         counts = keep[0] & np.isin(np.arange(80) // 10, blocks)
         start = wls(information.take(blocks))

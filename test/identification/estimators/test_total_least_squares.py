@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from motions import five_waves
+from motions import five_waves, slow_motion
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.total_least_squares import disturbed
+from ros2_dynid.identification.estimators.total_least_squares import add_encoder_noise
 from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.preparation.filters import (
+    lowpass_kernel,
+)
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
@@ -59,7 +63,9 @@ def test_total_least_squares_by_its_definition(problem, some):
     for number, prepared in enumerate(problem.prepared):
         blocks = [(k, block) for k, block in enumerate(in_motion.blocks) if block.recording == number]
         starts = np.array([block.start for _, block in blocks])
-        for clean, noisy in zip(problem.rows(number), problem.rows_of(disturbed(prepared, number)), strict=True):
+        for clean, noisy in zip(
+            problem.rows(number), problem.rows_of(add_encoder_noise(prepared, number)), strict=True
+        ):
             numbers = np.array([k for k, _ in blocks])[np.searchsorted(starts, clean.t, side="right") - 1]
             counts = np.ones(len(clean.t), bool) if chosen is None else np.isin(numbers, chosen)
             for j in range(3):
@@ -83,15 +89,51 @@ def test_total_least_squares_by_its_definition(problem, some):
 
 def test_the_noise_added_is_that_of_the_encoders_through_the_same_filters(problem):
     (p, _) = problem.prepared
-    noisy = disturbed(p, 3)
+    noisy = add_encoder_noise(p, 3)
     low, rate = p.filter.position_cutoff, p.filter.rate
     for joint, size in enumerate(p.position_noise):
         share = np.std(noisy.q[:, joint] - p.q[:, joint]) / (size * np.sqrt(2.0 * low / rate))
         assert 0.6 < share < 1.6
     slope = np.gradient(noisy.q - p.q, 1.0 / p.filter.inner_rate, axis=0)
     assert np.corrcoef(slope[5:-5, 1], (noisy.dq - p.dq)[5:-5, 1])[0, 1] > 0.9
-    np.testing.assert_array_equal(disturbed(p, 3).q, noisy.q)
-    assert not np.allclose(disturbed(p, 4).q, noisy.q) and noisy.tau is p.tau
+    np.testing.assert_array_equal(add_encoder_noise(p, 3).q, noisy.q)
+    assert not np.allclose(add_encoder_noise(p, 4).q, noisy.q) and noisy.tau is p.tau
     bare = as_prepared(ROBOT, p.q, p.dq, p.ddq, p.tau)
     with pytest.raises(InputError, match="positions as recorded"):
-        disturbed(bare, 0)
+        add_encoder_noise(bare, 0)
+
+
+def motion(count=600, seed=0, rate=100.0):
+    """Return t and a smooth motion of all joints."""
+    return np.arange(count) / rate, *slow_motion(seed, count, rate, (0.5, 8.0), 4)
+
+
+def filtered_recording(seconds=30.0, seed=0, row=20.0):
+    rate = 100.0
+    t, q, dq, ddq = motion(int(seconds * rate), seed, rate)
+    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
+    p = as_prepared(ROBOT, q, dq, ddq, tau + 0.05 * np.random.default_rng(seed).normal(size=tau.shape), t)
+    kernels = [lowpass_kernel(row, rate, k) for k in (0, 1)]
+    return replace(p, kernel=kernels[0], slope_kernel=kernels[1], filter=replace(p.filter, row_cutoff=row))
+
+
+def test_noise_is_added_through_the_filters_of_the_positions():
+    p = filtered_recording(20.0)
+    with pytest.raises(InputError, match="positions as recorded"):
+        add_encoder_noise(p, 0)
+    p = replace(p, filter=replace(p.filter, position_cutoff=10.0), position_noise=np.array([1e-3, 0.0, 2e-3]))
+    one, same, two = add_encoder_noise(p, 1), add_encoder_noise(p, 1), add_encoder_noise(p, 2)
+    np.testing.assert_array_equal(one.q, same.q)
+    assert not np.array_equal(one.q, two.q) and np.array_equal(one.q[:, 1], p.q[:, 1])
+    kernels = [lowpass_kernel(10.0, 100.0, k) for k in range(3)]
+    for k, field in enumerate(("q", "dq", "ddq")):
+        more = getattr(one, field) - getattr(p, field)
+        size = np.array([1e-3, 0.0, 2e-3]) * np.linalg.norm(kernels[k])
+        np.testing.assert_allclose(more.std(axis=0), size, rtol=0.15)
+    fast = add_encoder_noise(replace(p, filter=replace(p.filter, rate=300.0)), 1)
+    noise = p.position_noise * np.random.default_rng(1).standard_normal((8000, 3))
+    for k, field in enumerate(("q", "dq", "ddq")):
+        kernel = lowpass_kernel(10.0, 300.0, k)[::-1]
+        for i in (0, 1, 17, len(p.t) - 1):  # of the recording's own rate, as often as positions are kept
+            wanted = kernel @ noise[3 * i : 3 * i + len(kernel)]
+            np.testing.assert_allclose((getattr(fast, field) - getattr(p, field))[i], wanted, atol=1e-9)

@@ -29,7 +29,13 @@ from ros2_dynid.identification.preparation.even_grid import (
     sampling_times,
     shift_stretch,
 )
-from ros2_dynid.identification.preparation.filters import Cutoffs, estimate_spectrum, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import (
+    Cutoffs,
+    Spectrum,
+    estimate_spectrum,
+    lowpass_kernel,
+    power_spectrum,
+)
 from ros2_dynid.identification.preparation.prepare import (
     _commands,
     differentiate,
@@ -912,3 +918,48 @@ def test_how_long_efforts_must_be_for_bursts_to_be_looked_for():
         tau[100:112] += 20.0 * np.random.default_rng(1).normal(size=(12, 1))
         tau[:, 0] += 10.0 * np.sin(np.arange(len(tau)) / 200)
         assert find_bursts(tau).any() == told
+
+
+@pytest.mark.parametrize("hertz", [0.6, 8.0])
+def test_noise_is_the_power_of_the_speed_beyond_four_times_the_motion(hertz):
+    """At most from a quarter of the rate on; the mean of the joints is that of logarithms."""
+    rng, rate = np.random.default_rng(3), 100.0
+    t = np.arange(4000) / rate
+    slow, fast = (np.convolve(rng.normal(size=4040), kernel, "same")[20:-20] for kernel in ([1, 1, 1, 1], [1, -2, 1]))
+    motions = [np.column_stack([np.sin(2.0 * np.pi * f * t + k) for k in range(3)]) for f in (hertz, 2.0 * hertz)]
+    noises = [np.outer(slow, [1.0, 2.0, 3.0]), np.outer(fast, [1.0, 0.5, 7.0])]
+    first, second = (q + 1e-4 * noise for q, noise in zip(motions, noises, strict=True))
+    motion = [np.median(estimate_spectrum([q], rate).motion) for q in (first, second)]
+    beyond = min(4.0 * motion[0], rate / 4.0)
+    assert motion[0] < 0.8 * motion[1] and ((beyond < 5.0) if hertz < 1.0 else (beyond == 25.0))
+    powers = []
+    for q in (first, second):
+        f, P = power_spectrum([np.diff(q, axis=0) * rate], rate)
+        powers.append(P[f > beyond].sum(axis=0))
+    assert _noise_ratio(first, second, rate, 4.0) == pytest.approx(np.exp(np.mean(np.log(powers[1] / powers[0]))))
+
+
+@pytest.mark.parametrize(
+    ("motion", "longest"),
+    [((0.2, 1.0, 9.0), 0.05), ((0.001, 0.01, 9.0), 0.5), ((9.0, 50.0, 90.0), 3.5 / 200.0), ((0.1, 0.5, 0.6), 0.1)],
+)
+def test_gaps_are_bridged_up_to_a_twentieth_of_the_motions_period(motion, longest):
+    like = Spectrum(np.zeros(3), np.array(motion), np.full(3, 10.0), 200.0)
+    t = np.arange(2400) / 200.0
+    for pause, parts in ((0.97 * longest, 1), (1.03 * longest, 2)):
+        grid = even_grid(moving_arm(np.where(t < 6.0, t, t + pause - 1.0 / 200.0), 0.1), like)
+        assert len(grid.parts) == parts and grid.spectrum.rate == 200.0 and grid.spectrum.motion is like.motion
+
+
+@pytest.mark.parametrize(("pauses", "told"), [
+    ((0.05,), ["1 gaps of at most 50 ms are bridged"]), ((2.0,), ["a gap splits the recording"]),
+    ((0.03, 2.0, 0.05), ["2 gaps of at most 50 ms are bridged", "a gap splits the recording"]),
+    ((3.0, 0.04, 2.0), ["1 gaps of at most 40 ms are bridged", "2 gaps split the recording"]),
+])  # fmt: skip
+def test_gaps_are_told_by_what_becomes_of_them(pauses, told):
+    like = Spectrum(np.zeros(3), np.full(3, 0.5), np.full(3, 10.0), 200.0)
+    t = np.arange(3200) / 200.0
+    for k, pause in enumerate(pauses, start=1):
+        t[800 * k :] += pause - 1.0 / 200.0
+    notes = [note.text for note in even_grid(moving_arm(t, 0.1), like).notes if "gap" in note.text]
+    assert [note.partition(",")[0] for note in notes] == told

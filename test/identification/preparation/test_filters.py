@@ -9,12 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from motions import slow_motion
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.total_least_squares import disturbed
 from ros2_dynid.identification.options import PreparationOptions
-from ros2_dynid.identification.preparation.even_grid import _noise_ratio, even_grid
 from ros2_dynid.identification.preparation.filters import (
     MAX_CUTOFF_SHARE,
     Spectrum,
@@ -29,10 +25,8 @@ from ros2_dynid.identification.preparation.filters import (
     propose_cutoffs,
     third_octaves,
 )
-from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
 
@@ -47,25 +41,6 @@ def moving(t, scale=1.0):
     """Return a recording at these times whose signals all differ."""
     q = np.sin(np.outer(t, scale * W))
     return Samples(t, NAMES, q, tau=5.0 * np.cos(np.outer(t, scale * W[::-1])), source="made")
-
-
-@pytest.mark.parametrize("hertz", [0.6, 8.0])
-def test_noise_is_the_power_of_the_speed_beyond_four_times_the_motion(hertz):
-    """At most from a quarter of the rate on; the mean of the joints is that of logarithms."""
-    rng, rate = np.random.default_rng(3), 100.0
-    t = np.arange(4000) / rate
-    slow, fast = (np.convolve(rng.normal(size=4040), kernel, "same")[20:-20] for kernel in ([1, 1, 1, 1], [1, -2, 1]))
-    motions = [np.column_stack([np.sin(2.0 * np.pi * f * t + k) for k in range(3)]) for f in (hertz, 2.0 * hertz)]
-    noises = [np.outer(slow, [1.0, 2.0, 3.0]), np.outer(fast, [1.0, 0.5, 7.0])]
-    first, second = (q + 1e-4 * noise for q, noise in zip(motions, noises, strict=True))
-    motion = [np.median(estimate_spectrum([q], rate).motion) for q in (first, second)]
-    beyond = min(4.0 * motion[0], rate / 4.0)
-    assert motion[0] < 0.8 * motion[1] and ((beyond < 5.0) if hertz < 1.0 else (beyond == 25.0))
-    powers = []
-    for q in (first, second):
-        f, P = power_spectrum([np.diff(q, axis=0) * rate], rate)
-        powers.append(P[f > beyond].sum(axis=0))
-    assert _noise_ratio(first, second, rate, 4.0) == pytest.approx(np.exp(np.mean(np.log(powers[1] / powers[0]))))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,32 +109,6 @@ def test_cut_offs_up_to_the_highest_are_carried(name):
         else:
             with pytest.raises(InputError, match=rf"the {name} cut-off of 31\.31 Hz .* choose at most 31 Hz"):
                 propose_cutoffs(replace(found, rate=100.0), 100_000, asked, "made")
-
-
-@pytest.mark.parametrize(
-    ("motion", "longest"),
-    [((0.2, 1.0, 9.0), 0.05), ((0.001, 0.01, 9.0), 0.5), ((9.0, 50.0, 90.0), 3.5 / 200.0), ((0.1, 0.5, 0.6), 0.1)],
-)
-def test_gaps_are_bridged_up_to_a_twentieth_of_the_motions_period(motion, longest):
-    like = Spectrum(np.zeros(3), np.array(motion), np.full(3, 10.0), 200.0)
-    t = np.arange(2400) / 200.0
-    for pause, parts in ((0.97 * longest, 1), (1.03 * longest, 2)):
-        grid = even_grid(moving(np.where(t < 6.0, t, t + pause - 1.0 / 200.0), 0.1), like)
-        assert len(grid.parts) == parts and grid.spectrum.rate == 200.0 and grid.spectrum.motion is like.motion
-
-
-@pytest.mark.parametrize(("pauses", "told"), [
-    ((0.05,), ["1 gaps of at most 50 ms are bridged"]), ((2.0,), ["a gap splits the recording"]),
-    ((0.03, 2.0, 0.05), ["2 gaps of at most 50 ms are bridged", "a gap splits the recording"]),
-    ((3.0, 0.04, 2.0), ["1 gaps of at most 40 ms are bridged", "2 gaps split the recording"]),
-])  # fmt: skip
-def test_gaps_are_told_by_what_becomes_of_them(pauses, told):
-    like = Spectrum(np.zeros(3), np.full(3, 0.5), np.full(3, 10.0), 200.0)
-    t = np.arange(3200) / 200.0
-    for k, pause in enumerate(pauses, start=1):
-        t[800 * k :] += pause - 1.0 / 200.0
-    notes = [note.text for note in even_grid(moving(t, 0.1), like).notes if "gap" in note.text]
-    assert [note.partition(",")[0] for note in notes] == told
 
 
 @pytest.mark.parametrize("length", [5, 21, 141, 401])
@@ -269,20 +218,6 @@ def test_spectrum_finds_motion_and_noise():
     assert np.allclose(np.sqrt(found.floor * RATE / 2), noise, rtol=0.15)
 
 
-def motion(count=600, seed=0, rate=100.0):
-    """Return t and a smooth motion of all joints."""
-    return np.arange(count) / rate, *slow_motion(seed, count, rate, (0.5, 8.0), 4)
-
-
-def filtered_recording(seconds=30.0, seed=0, row=20.0):
-    rate = 100.0
-    t, q, dq, ddq = motion(int(seconds * rate), seed, rate)
-    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
-    p = as_prepared(ROBOT, q, dq, ddq, tau + 0.05 * np.random.default_rng(seed).normal(size=tau.shape), t)
-    kernels = [lowpass_kernel(row, rate, k) for k in (0, 1)]
-    return replace(p, kernel=kernels[0], slope_kernel=kernels[1], filter=replace(p.filter, row_cutoff=row))
-
-
 @pytest.mark.parametrize(
     ("motion_hz", "visible", "n", "rate", "row", "position"),
     [
@@ -329,25 +264,3 @@ def test_only_the_first_two_minutes_are_looked_at():
     assert [len(x) for x in first_seconds(parts, 100.0)] == [5000, 4000, 3000]
     assert [len(x) for x in first_seconds(parts, 1000.0)] == [5000, 4000, 9000, 10]
     assert [len(x) for x in first_seconds([np.zeros((11_999, 1)), np.zeros((5, 1))], 100.0)] == [11_999]
-
-
-def test_noise_is_added_through_the_filters_of_the_positions():
-    p = filtered_recording(20.0)
-    with pytest.raises(InputError, match="positions as recorded"):
-        disturbed(p, 0)
-    p = replace(p, filter=replace(p.filter, position_cutoff=10.0), position_noise=np.array([1e-3, 0.0, 2e-3]))
-    one, same, two = disturbed(p, 1), disturbed(p, 1), disturbed(p, 2)
-    np.testing.assert_array_equal(one.q, same.q)
-    assert not np.array_equal(one.q, two.q) and np.array_equal(one.q[:, 1], p.q[:, 1])
-    kernels = [lowpass_kernel(10.0, 100.0, k) for k in range(3)]
-    for k, field in enumerate(("q", "dq", "ddq")):
-        more = getattr(one, field) - getattr(p, field)
-        size = np.array([1e-3, 0.0, 2e-3]) * np.linalg.norm(kernels[k])
-        np.testing.assert_allclose(more.std(axis=0), size, rtol=0.15)
-    fast = disturbed(replace(p, filter=replace(p.filter, rate=300.0)), 1)
-    noise = p.position_noise * np.random.default_rng(1).standard_normal((8000, 3))
-    for k, field in enumerate(("q", "dq", "ddq")):
-        kernel = lowpass_kernel(10.0, 300.0, k)[::-1]
-        for i in (0, 1, 17, len(p.t) - 1):  # of the recording's own rate, as often as positions are kept
-            wanted = kernel @ noise[3 * i : 3 * i + len(kernel)]
-            np.testing.assert_allclose((getattr(fast, field) - getattr(p, field))[i], wanted, atol=1e-9)
