@@ -187,7 +187,7 @@ def _independent_share(filters: Filter) -> float:
 def _fit_braking(information: Information, braking_rows: Array) -> Array:
     """Return the provisional fit of friction that brakes, braking_rows @ value >= 0, shape (size,)."""
     solution, weights = solve_weighted(information, iterations=FIRST_ITERATIONS)
-    return constrain(weighted_triangle(information, weights).W, solution.value, braking_rows).value
+    return constrain(weighted_triangle(information, weights).W, solution.value, braking_rows)[0]
 
 
 BrakingRows = Callable[[Sequence[FrictionTerm], int], Array]

@@ -127,7 +127,7 @@ def drive_gains_with_law(
     gains = drive_gains(robot, base, empty.information, loaded.information, mass, load=load)
     for _ in range(GAIN_ROUNDS if friction != PLAIN else 0):
         known = np.where(np.isfinite(gains.value), gains.value, 1.0)
-        parts = [tuple(_scaled(p, known) for p in problem.prepared) for problem in (empty, loaded)]
+        parts = [tuple(replace(p, tau=p.tau * known) for p in problem.prepared) for problem in (empty, loaded)]
         bare, full = (build_information(robot, base, part, delay=delay) for part in parts)
         law = choose_friction_law(robot, base, parts[0], bare, friction, method)
         terms = tuple(term for term in law.terms if not term.of_shape)
@@ -174,7 +174,3 @@ def _build_with_terms(
     """Return the information with the columns of the terms, for gears that carry what `value`, shape (b,), asks for."""
     carrying = [with_gear_torque(robot, base, value, part) for part in prepared]
     return build_information(robot, base, carrying, delay=delay, terms=terms)
-
-
-def _scaled(prepared: Prepared, gains: Array) -> Prepared:
-    return replace(prepared, tau=prepared.tau * gains)

@@ -162,14 +162,6 @@ ROUNDING = 1e-12
 """An inequality holds if it is violated by less, as a share of the sum of its parts' sizes."""
 
 
-@dataclass(frozen=True, eq=False)
-class Constrained:
-    """Solution of the quadratic programme: value (size,), and the projection (size, size) onto the active face."""
-
-    value: Array
-    projection: Array
-
-
 def dissipative_estimate(
     information: Information,
     estimate: Estimate,
@@ -192,26 +184,24 @@ def dissipative_estimate(
     W = weighted_triangle(information, weights).W
     if prior is not None and weight > 0.0:
         W = np.vstack((W, np.sqrt(weight) * prior.root))
-    solution = constrain(W, estimate.value, rows, least, free)
-    covariance = solution.projection @ estimate.covariance @ solution.projection.T
-    return replace(
-        estimate,
-        value=solution.value,
-        covariance=covariance,
-        sigma=error_levels(information, solution.value, weights),
-    )
+    value, projection = constrain(W, estimate.value, rows, least, free)
+    covariance = projection @ estimate.covariance @ projection.T
+    return replace(estimate, value=value, covariance=covariance, sigma=error_levels(information, value, weights))
 
 
 def constrain(
     W: Array, value: Array, rows: Array, least: Array | None = None, free: NDArray[np.bool_] | None = None
-) -> Constrained:
-    """Return the x with rows @ x >= least (zero if None) that minimises |W (x - value)|; what is not `free` stays."""
+) -> tuple[Array, Array]:
+    """Return the x with rows @ x >= least (zero if None) that minimises |W (x - value)|; what is not `free` stays.
+
+    And the projection (size, size) onto the face of the inequalities that hold with equality.
+    """
     places = np.arange(len(value)) if free is None else np.flatnonzero(free)
     used = np.any(rows[:, places] != 0.0, axis=1)
     rows, least = rows[used], np.zeros(np.count_nonzero(used)) if least is None else least[used]
     projection = np.eye(len(value))
     if _hold(rows, value, least):
-        return Constrained(value, projection)
+        return value, projection
     norm = np.linalg.norm(W[:, places], axis=0)
     scale = np.where(norm > 0.0, norm, 1.0)
     T = np.asarray(np.linalg.qr(np.vstack((W[:, places] / scale, RIDGE * np.eye(len(places)))), mode="r"))
@@ -225,7 +215,7 @@ def constrain(
     new[_held_at_zero(rows[active & (least == 0.0)])] = 0.0  # and not some 1e-17 beside it
     on_face = np.eye(len(places)) - np.linalg.pinv(N[active]) @ N[active]
     projection[np.ix_(places, places)] = np.linalg.solve(T, on_face @ T) * scale / scale[:, None]
-    return Constrained(new, projection)
+    return new, projection
 
 
 def _hold(rows: Array, value: Array, least: Array) -> bool:
