@@ -80,6 +80,7 @@ def test_each_node_killed_and_started_again(tmp_path):
             "the start",
         )
         passed(client, 1.5)
+        assert client.excitation_state.state == ExcitationState.EXCITING, client.excitation_state.text
         before = client.recording
         made.kill(excitation)
         killed = client.measured.stamp
