@@ -231,8 +231,8 @@ class OnlineEstimator:
             return ()
         count = min(BLOCKS, int(period / self._length))
         places = phase_of(np.array([0.5 * (block.start + block.end) for block in blocks]), period, count)
-        phases = [join_blocks([blocks[i] for i in np.flatnonzero(places == k)]) for k in np.unique(places)]
-        return tuple(phases)
+        joined = {k: join_blocks([blocks[i] for i in np.flatnonzero(places == k)]) for k in np.unique(places)}
+        return tuple(replace(block, start=float(k), end=float(k + 1)) for k, block in joined.items())
 
     def estimate(self) -> IdentifiedModel | None:
         """Return the estimate with its standard deviations, or None before the data determine every parameter."""

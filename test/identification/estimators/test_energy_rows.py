@@ -51,7 +51,7 @@ def test_power_is_what_energy_grows_by_and_friction_takes():
     chi[[k for k, name in enumerate(names) if name.startswith("Fc")]] = 0.0  # jumps are not those of a filtered sign
     p = replace(p, tau=inverse_dynamics(ROBOT, chi, p.q, p.dq, p.ddq))
     everything = list(range(len(names)))
-    chunks = list(energy_rows(ROBOT, p, everything, delay=True, n_rows=40))
+    chunks = list(energy_rows(ROBOT, p, everything, delay=True))
     W, power = (np.concatenate([getattr(c, x)[..., 0, :] for c in chunks], axis=-1) for x in ("W", "tau"))
     assert np.abs(chi @ W[:-1] - power).max() < 2e-3 * np.abs(power).max()
     late = np.sum(np.gradient(p.tau, 0.01, axis=0) * p.dq, axis=1)
@@ -98,7 +98,7 @@ def test_power_is_compared_where_any_joint_moves():
     p = filtered()
     moves = np.column_stack((p.t < 4.0, (p.t > 2.0) & (p.t < 6.0), np.zeros(len(p.t)))) > 0.0
     some = replace(p, dq=np.where(moves, 3.0, 0.0), top_speed=np.full(3, 3.0), filter=replace(p.filter, slow=0.1))
-    chunks = list(energy_rows(ROBOT, some, BASE.columns(ROBOT), n_rows=20))
+    chunks = list(energy_rows(ROBOT, some, BASE.columns(ROBOT)))
     t = np.concatenate([chunk.t for chunk in chunks])
     keep = np.concatenate([chunk.keep for chunk in chunks], axis=1)
     assert keep.shape == (1, len(t)) and keep[0, t < 5.7].all() and not keep[0, t > 6.3].any()
