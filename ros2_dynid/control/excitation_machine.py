@@ -408,11 +408,14 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
 
     def _use(self, robot: Robot) -> None:
         """Take a robot; one without limits is known, but nothing moves."""
-        jumped_at = -np.inf if self._watch is None else self._watch.jumped_at  # another description repairs no encoder
+        before = self._watch
+        jumped_at = -np.inf if before is None else before.jumped_at  # another description repairs no encoder
         self.robot, self.limits, self._watch, self._no_limits = robot, None, None, None
         try:
             self.limits = motion_limits(robot, self.settings)
             self._watch = Supervisor(self.limits, self.settings, jumped_at)
+            if before is not None and before.limits.joint_names == robot.active_names:
+                self._watch.believed = before.believed  # nor does it move the robot
         except InputError as error:
             self._no_limits = (error.what, error.hint, error.source)
 

@@ -141,8 +141,9 @@ class JointTrust:
             return
         away = np.abs(event.state.q - before.state.q)
         if span >= self.stale:
-            reach = NEAR + JUMP * span * self.velocity if span < UNSEEN else np.full_like(away, NEAR)
-            self.lost = self.lost or bool(np.any(away > reach))
+            reach = NEAR + span * self.velocity if span < UNSEEN else np.full_like(away, NEAR)
+            if not self.lost and np.any(away > reach):
+                self.lost, self.jumped_at = True, event.now
         if np.all(away <= NEAR):
             self.lost = False
         elif self.lost or not calm:

@@ -122,12 +122,13 @@ def test_an_encoder_that_was_set_twice_is_believed_five_seconds_after_the_second
 
 @pytest.mark.parametrize(("joint", "side"), JOINT_AND_SIDE)
 def test_after_a_short_silence_the_robot_may_be_where_its_velocity_limit_allows(joint, side):
-    reach = 0.15 + 3.0 * VELOCITY[joint] * 0.3
+    reach = 0.15 + VELOCITY[joint] * 0.3
     for share, believed in ((0.99, True), (1.01, False)):
         made = Stream().stay(HERE, 0.2)
         away = moved(joint, side * share * reach)
         assert made.take(away, after=0.3) == "", "nothing is wrong with the data themselves"
         assert (made.where is not None) is believed is not made.trust.lost
+        assert (made.trust.jumped_at == made.now) is not believed, "nothing starts from there for a while"
 
 
 @pytest.mark.parametrize("silence", [0.6, 7.0, 1e4])
