@@ -26,7 +26,7 @@ from scipy import signal
 from ros2_dynid import cli
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import AUTO, PLAIN
+from ros2_dynid.identification.friction_columns import AUTO, PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.result import Identification
 from ros2_dynid.model.load import load_robot

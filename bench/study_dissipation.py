@@ -26,7 +26,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.result import Identification
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import JOINT, Fc, Fv
 from ros2_dynid.model.robot import Array, Robot

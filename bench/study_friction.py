@@ -39,7 +39,7 @@ from ros2_dynid.identification.problem import (  # noqa: E402
     build_problem,
 )
 from ros2_dynid.identification.regression.estimate import identified_terms  # noqa: E402
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm  # noqa: E402
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Array, Robot  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402

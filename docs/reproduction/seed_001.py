@@ -25,7 +25,7 @@ from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
 from ros2_dynid.identification.estimators.sequential import update_filter
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import impose
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle

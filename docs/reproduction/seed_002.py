@@ -22,7 +22,7 @@ from paper_tables import Paper, Search, arguments
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import (
     TOLERANCES,

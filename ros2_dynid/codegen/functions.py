@@ -25,7 +25,7 @@ from ros2_dynid.codegen.newton_euler_expressions import (
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.dynamics.kinematics import constraint
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Slots = Mapping[Slot, Expr]
@@ -77,7 +77,7 @@ def friction(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> l
 
 @dataclass(frozen=True, eq=False)
 class GraphSymbols:
-    """The motion of the active joint at place k as expressions (model/friction.py); carried: by its gear."""
+    """The motion of the active joint at place k as expressions (model/friction_kinds.py); carried: by its gear."""
 
     graph: Graph
     term: FrictionTerm

@@ -16,7 +16,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import ErrorBars
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 

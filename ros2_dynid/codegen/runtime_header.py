@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ros2_dynid.model.friction import FrictionKind
+from ros2_dynid.model.friction_kinds import FrictionKind
 
 HEADER = Path(__file__).parents[2] / "include" / "ros2_dynid" / "friction_kinds.hpp"
 
@@ -29,7 +29,7 @@ class CppText:
 
 
 class CppSymbols:
-    """The motion of one joint by the names of the header's arguments (model/friction.py)."""
+    """The motion of one joint by the names of the header's arguments (model/friction_kinds.py)."""
 
     v, sign, load, warmth = CppText("v"), CppText("sign"), CppText("load"), CppText("0.0")
     shape = float("nan")  # an argument of the function: its name stands for whatever number a column asks for

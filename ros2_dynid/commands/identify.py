@@ -19,7 +19,7 @@ from ros2_dynid.commands.shared.arguments import (
     robot_source,
 )
 from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
-from ros2_dynid.identification.friction import AUTO
+from ros2_dynid.identification.friction_columns import AUTO
 from ros2_dynid.identification.options import Method
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/added_effort.py)."""
+"""What is commanded: the torque that the motors shall give, minus what the robot adds (model/efforts.py)."""
 
 from __future__ import annotations
 

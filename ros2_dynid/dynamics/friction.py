@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm, Symbols
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, Symbols
 from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -61,7 +61,7 @@ class Dual:
 
 @dataclass(frozen=True, eq=False)
 class DualSymbols:
-    """The motion of one joint as dual numbers (model/friction.py); shape_slope: derivative of the shape."""
+    """The motion of one joint as dual numbers (model/friction_kinds.py); shape_slope: derivative of the shape."""
 
     v: Dual
     sign: Dual
@@ -122,7 +122,7 @@ LOCKED = 0.95
 
 @dataclass(frozen=True, eq=False)
 class ArraySymbols:
-    """The motion of one joint as arrays of any one shape (model/friction.py)."""
+    """The motion of one joint as arrays of any one shape (model/friction_kinds.py)."""
 
     v: Array
     sign: Array

@@ -30,7 +30,7 @@ from ros2_dynid.excitation.law_columns import law_columns, softened
 from ros2_dynid.excitation.limits import all_joints
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 CRITERIA = ("cond", "normalised", "logdet")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ros2_dynid.dynamics.friction import active_terms, column_slopes, without_friction
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
 

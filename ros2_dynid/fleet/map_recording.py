@@ -13,7 +13,7 @@ from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason, readable
 from ros2_dynid.fleet.store import packed, write_whole
 from ros2_dynid.identification.options import PreparationOptions
-from ros2_dynid.identification.preparation.filters import Cutoffs, Spectrum
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.recordings import prepare_file
 from ros2_dynid.model.robot import Robot

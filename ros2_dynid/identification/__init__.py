@@ -5,7 +5,7 @@
 | package or module | holds |
 | --- | --- |
 | `preparation` | a recording becomes smooth motion and torque, and then the rows of tau = W base |
-| `friction` | the columns of friction in W, and laws by name |
+| `friction_columns` | the columns of friction in W, and laws by name |
 | `regression` | R factors of the rows, least squares on them, and error bars |
 | `decisions` | what the data decide: cut-off of the rows, delay of the effort, friction law |
 | `estimators` | the estimators, one file each |

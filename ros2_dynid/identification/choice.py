@@ -16,13 +16,8 @@ from ros2_dynid.identification.model_file import CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
-from ros2_dynid.identification.validation.torque_errors import (
-    AS_WELL,
-    Comparison,
-    HeldOut,
-    compare_torques,
-    torque_errors,
-)
+from ros2_dynid.identification.validation.cross_validation import HeldOut
+from ros2_dynid.identification.validation.torque_errors import AS_WELL, Comparison, compare_torques, torque_errors
 from ros2_dynid.identification.validation.verdict import (
     Level,
     Remark,

@@ -22,7 +22,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import parse_yaml, read_bytes
-from ros2_dynid.model.friction import law_columns
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict

@@ -21,14 +21,8 @@ from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.options import PreparationOptions
-from ros2_dynid.identification.preparation.filters import (
-    MAX_CUTOFF_SHARE,
-    Cutoffs,
-    CutoffThresholds,
-    Spectrum,
-    filter_signal,
-    lowpass_kernel,
-)
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, CutoffThresholds, Spectrum
+from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import FilterSetup, Prepared
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks

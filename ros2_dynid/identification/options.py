@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.friction import AUTO, check_law
+from ros2_dynid.identification.friction_columns import AUTO, check_law
 from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, parse_sensor
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Reading
@@ -142,7 +142,7 @@ class IdentifyOptions:
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
     on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
-    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
+    auto, or a law (`friction_columns`); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
     which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor;
     torque_sensor: what the torques at the links hold that are recorded beside efforts: link, link+Fc and the like.
     controller: file with the gains of the robot's own controller (sim/controller_file.py), None if it is not known.

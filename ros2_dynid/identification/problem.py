@@ -21,8 +21,8 @@ from ros2_dynid.errors import remark
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision, shift_late_efforts
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
-from ros2_dynid.identification.decisions.row_cutoff import RowCutoffDecision, select_row_cutoff
-from ros2_dynid.identification.friction import PLAIN, hold_beyond
+from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffDecision, select_row_cutoff
+from ros2_dynid.identification.friction_columns import PLAIN, hold_beyond
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared, fastest_speeds, temperature_range
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, tabulate_rows
@@ -37,7 +37,7 @@ from ros2_dynid.identification.regression.dissipative_fit import dissipation_row
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
 from ros2_dynid.model.efforts import parse_sensor
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress

@@ -37,8 +37,8 @@ from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors
 from ros2_dynid.identification.scores import Scores
+from ros2_dynid.identification.validation.cross_validation import ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
-from ros2_dynid.identification.validation.torque_errors import ValidatedBy
 from ros2_dynid.identification.validation.verdict import Remark
 from ros2_dynid.model.efforts import DRIVE, sensor_name
 from ros2_dynid.model.parameters import standard_names

@@ -19,15 +19,8 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level
-from ros2_dynid.identification.validation.torque_errors import (
-    Comparison,
-    HeldOut,
-    LeftOut,
-    ValidatedBy,
-    compare_torques,
-    torque_errors,
-    validate_in_folds,
-)
+from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy, validate_in_folds
+from ros2_dynid.identification.validation.torque_errors import Comparison, compare_torques, torque_errors
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
 

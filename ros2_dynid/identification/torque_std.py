@@ -25,7 +25,7 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import half_width
 from ros2_dynid.model.efforts import ErrorBars
-from ros2_dynid.model.friction import law_columns
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 

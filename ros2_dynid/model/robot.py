@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE, AddedEffort
 from ros2_dynid.model.forces import Force
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 
 Array = NDArray[np.float64]
 

@@ -29,7 +29,7 @@ from ros2_dynid.model.efforts import (
 )
 from ros2_dynid.model.files import as_mapping, as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.mdh import NOTE_ANGLE, snap_angle
 from ros2_dynid.model.parameters import standard_names

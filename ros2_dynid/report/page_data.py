@@ -14,7 +14,7 @@ from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel, TorqueData
 from ros2_dynid.identification.torque_std import torque_scatter, torque_std
-from ros2_dynid.model.friction import FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot

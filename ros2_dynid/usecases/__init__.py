@@ -11,10 +11,13 @@ data and encode the outcome (`ros2_dynid.codec`). A request names files; data in
 | `identify` | recordings of a robot -> base parameters with error bars, model.yaml and a report |
 | `payload` | recordings without and with a load -> mass, centre of mass and inertia |
 | `gains` | recordings without and with a load of known mass -> drive gains |
+| `tool` | wrenches of a wrist sensor -> the tool beyond it, and the sensor's bias |
 | `plan` | a robot and what surrounds it -> an exciting trajectory |
 | `check` | a recording -> is it usable? |
 | `fleet` | recordings of many robots -> their models, what they share, who stands out |
 | `export` | a model or a robot -> a URDF or a MuJoCo model with its parameters |
+| `preview` | a trajectory -> a page that plays it in 3D |
+| `mission` | the demo's mission: what its operator is asked to do |
 | `report` | folders of identified models -> a page, or a comparison |
 | `robot_source` | where the robot comes from: a part of every request |
 """

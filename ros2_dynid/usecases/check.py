@@ -10,7 +10,7 @@ import numpy as np
 
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose

@@ -23,7 +23,7 @@ from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, progra
 from ros2_dynid.codegen.text import comment, identifier, number
 from ros2_dynid.dynamics.friction import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names

@@ -57,7 +57,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names, standard_vector

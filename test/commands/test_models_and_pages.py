@@ -31,7 +31,7 @@ from ros2_dynid.errors import Option, Text
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.identification.model_file import TorqueError, load_model, model_of, save_model
 from ros2_dynid.identification.torque_std import error_bars, torque_std
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.recording.read import streamed

@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.kinematics import jacobian
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import ErrorBars
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling

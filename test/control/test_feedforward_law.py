@@ -23,7 +23,7 @@ from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import added_by_joint
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Robot

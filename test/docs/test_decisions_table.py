@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
-from ros2_dynid.identification.decisions.row_cutoff import RowCutoffThresholds
-from ros2_dynid.identification.friction import FrictionThresholds
+from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffThresholds
+from ros2_dynid.identification.friction_columns import FrictionThresholds
 from ros2_dynid.identification.physical.essential import EssentialThresholds
+from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
 from ros2_dynid.identification.preparation.even_grid import (
     BurstThresholds,
     ClockThresholds,
@@ -21,7 +22,6 @@ from ros2_dynid.identification.preparation.even_grid import (
     QuantumThresholds,
     RepeatThresholds,
 )
-from ros2_dynid.identification.preparation.filters import CutoffThresholds, SpectrumThresholds
 from ros2_dynid.identification.preparation.prepare import SignalThresholds, VelocityThresholds
 from ros2_dynid.identification.preparation.rows import RowThresholds
 from ros2_dynid.identification.regression.build_information import RepetitionThresholds

@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.kinematics import frames, jacobian
 from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.mdh import cos_sin, rotation_rpy, snap_angle, transform
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Coupling, Passive

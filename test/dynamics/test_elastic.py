@@ -17,7 +17,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.identification.estimators.estimator import identify_arrays
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import force_slice, standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot

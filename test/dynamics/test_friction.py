@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.friction import term_column
 from ros2_dynid.dynamics.friction_law import at_temperature, nearest_plain, pushing_speeds, references
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import JOINT, Fc, Fv, standard_names, standard_vector
 from ros2_dynid.model.robot import Coupling, Passive

@@ -23,7 +23,7 @@ from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.plan_figures import predicted_std
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 
 TERMS = (

@@ -28,7 +28,7 @@ from ros2_dynid.excitation.plan import DEFAULT_BUDGET_S, PlanOptions
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 
 ROBOT = uneven()

@@ -19,7 +19,7 @@ from ros2_dynid.excitation.point_trajectory import MIN_SEGMENT_S, SegmentProblem
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
 from ros2_dynid.excitation.shapes import Solid
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Limits
 

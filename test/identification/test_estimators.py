@@ -20,7 +20,8 @@ from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation.torque_errors import cross_validate, split_folds, torque_errors
+from ros2_dynid.identification.validation.cross_validation import cross_validate, split_folds
+from ros2_dynid.identification.validation.torque_errors import torque_errors
 
 
 @pytest.fixture(scope="module")

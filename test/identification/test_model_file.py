@@ -24,7 +24,7 @@ from ros2_dynid.identification.model_file import (
     save_model,
 )
 from ros2_dynid.identification.torque_std import torque_std
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 

@@ -20,7 +20,7 @@ from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.torque_std import torque_std
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections

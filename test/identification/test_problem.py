@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction import FrictionKind
+from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.sim.truth import true_parameters

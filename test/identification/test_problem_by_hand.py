@@ -22,7 +22,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.information import restrict
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.regression.prior import Prior, PriorFit, PriorWeight
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters

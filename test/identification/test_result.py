@@ -34,13 +34,8 @@ from ros2_dynid.identification.regression.least_squares import solve, weighted_t
 from ros2_dynid.identification.result import assemble_identification, total_delay
 from ros2_dynid.identification.scores import predict_recordings, score_candidates
 from ros2_dynid.identification.torque_std import LEFT_OUT
-from ros2_dynid.identification.validation.torque_errors import (
-    HeldOut,
-    LeftOut,
-    ValidatedBy,
-    torque_errors,
-    validate_in_folds,
-)
+from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy, validate_in_folds
+from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.recording.read import load_samples

@@ -24,7 +24,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.information import different_motion
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.scores import predict_recordings, score_candidates
-from ros2_dynid.identification.validation.torque_errors import LeftOut, ValidatedBy, validate_in_folds
+from ros2_dynid.identification.validation.cross_validation import LeftOut, ValidatedBy, validate_in_folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 

@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.from_recordings import identify_payload
 from ros2_dynid.identification.model_file import load_model, save_model
 from ros2_dynid.identification.options import IdentifyOptions

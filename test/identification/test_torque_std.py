@@ -26,7 +26,7 @@ from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level, bars_of, error_bars, torque_std
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Limits

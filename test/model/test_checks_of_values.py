@@ -13,7 +13,7 @@ from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.efforts import check_sensors, declared_sensors, parse_sensor, sensor_name, with_sensors
 from ros2_dynid.model.files import as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, law_columns
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.mdh import rotation_rpy, transform

@@ -12,7 +12,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot

@@ -13,7 +13,7 @@ from oracle import screw
 from ros2_dynid.errors import InputError
 from ros2_dynid.model import load
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import DISORDER, State

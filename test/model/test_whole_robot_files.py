@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict

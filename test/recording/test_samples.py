@@ -12,7 +12,7 @@ import pytest
 from scipy.signal import welch
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.filters import power_spectrum, third_octaves
+from ros2_dynid.identification.preparation.cutoffs import power_spectrum, third_octaves
 from ros2_dynid.recording.read import joined_samples, read_samples
 from ros2_dynid.recording.samples import (
     Reading,

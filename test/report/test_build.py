@@ -17,7 +17,7 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import TorqueData, TorqueError, model_of, save_model, save_torque_data
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import PRISMATIC

@@ -25,7 +25,7 @@ from ros2_dynid.identification.model_file import (
     save_model,
     save_torque_data,
 )
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.report.build import compare, csv_table, latex_table, write_comparison, write_report

@@ -26,7 +26,7 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import added_by_joint, added_effort, declare_added_effort
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names, standard_vector
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot

@@ -11,7 +11,7 @@ import numpy as np
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.friction import carried_torque, terms_torque
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples

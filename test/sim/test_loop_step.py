@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inv
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import consecutive_slices
 from ros2_dynid.model.forces import Force, ForceKind
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector

@@ -13,7 +13,7 @@ from oracle import random_robot
 from ros2_dynid.cli import main
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import JOINT, OFF, by_joint, standard_vector
 from ros2_dynid.model.robot import Passive

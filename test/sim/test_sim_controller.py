@@ -14,7 +14,7 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot

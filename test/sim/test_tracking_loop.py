@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from closed_loop import closed_loop, controller_of, fourier
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim import tracking_loop
 from ros2_dynid.sim.controller_file import load_controller

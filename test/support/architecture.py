@@ -62,7 +62,7 @@ LAYERS = (
 """A module imports from its own layer and from those before it."""
 INSIDE = {
     "identification": (
-        ("friction",),
+        ("friction_columns",),
         ("options",),
         ("preparation",),
         ("model_file",),

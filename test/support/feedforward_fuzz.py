@@ -35,7 +35,7 @@ from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import LONGEST_STEP
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

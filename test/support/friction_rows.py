@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 
 CUBIC, ROOT, ASYMMETRIC, STRIBECK, LOAD = (
     FrictionKind[name] for name in ("CUBIC", "ROOT", "ASYMMETRIC", "STRIBECK", "LOAD")

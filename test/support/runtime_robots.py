@@ -10,7 +10,7 @@ import numpy as np
 
 from oracle import random_robot
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Coupling, Passive

@@ -17,7 +17,7 @@ from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.loads.tool_fit import Tool

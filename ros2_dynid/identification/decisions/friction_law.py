@@ -12,7 +12,7 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.decisions.friction_selection import Trial, select_terms
-from ros2_dynid.identification.friction import (
+from ros2_dynid.identification.friction_columns import (
     AUTO,
     DEFAULTS,
     SHAPE_STEP,
@@ -34,7 +34,7 @@ from ros2_dynid.identification.regression.dissipative_fit import (
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import solve_weighted, weighted_triangle, wls
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 FIRST_ITERATIONS = 5

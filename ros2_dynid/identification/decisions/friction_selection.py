@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from ros2_dynid.identification.friction import DEFAULTS, FrictionThresholds
+from ros2_dynid.identification.friction_columns import DEFAULTS, FrictionThresholds
 from ros2_dynid.identification.regression.information import Information, block_folds
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
 RIDGE = 1e-12

@@ -28,7 +28,7 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.efforts import DRIVE
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 UNEXPLAINED_SHARE = 0.5

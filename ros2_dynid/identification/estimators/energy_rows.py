@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import Fit
-from ros2_dynid.identification.friction import put_signs
+from ros2_dynid.identification.friction_columns import put_signs
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import (

@@ -67,7 +67,7 @@ def _triangle_estimator(method: Method, error_bars: bool) -> Callable[[Informati
     if method is Method.WLS:
         return lambda information, prior: wls(information, prior, error_bars=error_bars)
     if method is Method.RECURSIVE:
-        from ros2_dynid.identification.estimators.recursive import recursive
+        from ros2_dynid.identification.estimators.joint_by_joint import recursive
 
         return recursive
     from ros2_dynid.identification.estimators.sequential import sequential

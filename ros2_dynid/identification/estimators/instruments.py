@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.friction import signs
+from ros2_dynid.identification.friction_columns import signs
 from ros2_dynid.identification.preparation.filters import filter_signal, half_length, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array, Robot

@@ -25,7 +25,7 @@ from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, identified_terms
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics

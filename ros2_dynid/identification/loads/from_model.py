@@ -21,7 +21,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Information, each_triangle
 from ros2_dynid.identification.regression.least_squares import weighted_triangle, wls
-from ros2_dynid.model.friction import law_columns
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.robot import Array
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.loaded_friction import (

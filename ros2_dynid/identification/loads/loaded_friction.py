@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.payload_fit import (
@@ -36,7 +36,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import Information, each_triangle
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction import FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
 
 ROUNDS = 6
@@ -116,7 +116,7 @@ def identify_load_on_model_with_law(
 def drive_gains_with_law(
     empty: Problem, loaded: Problem, friction: str, method: Method, mass: float, load: Array | None
 ) -> Gains:
-    """Return the gains of all joints from problems with plain friction; friction: a law or auto (friction/laws.py).
+    """Return the gains of all joints from problems with plain friction; friction: a law or auto.
 
     Efforts times gains are torques, from which follow the law and the gear torque, from which follow the gains: in
     turns, from the gains of plain friction on.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgtsv
 
 from ros2_dynid.errors import InputError, Note, NoteKind, remark, repaired
-from ros2_dynid.identification.preparation.filters import Spectrum, estimate_spectrum, first_seconds, power_spectrum
+from ros2_dynid.identification.preparation.cutoffs import Spectrum, estimate_spectrum, first_seconds, power_spectrum
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import Samples
 

@@ -17,20 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError, Note, Option, Text, remark, repaired
-from ros2_dynid.identification.friction import signs
+from ros2_dynid.identification.friction_columns import signs
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
-from ros2_dynid.identification.preparation.even_grid import Grid, GridThresholds, Stretch, even_grid, shift_stretch
-from ros2_dynid.identification.preparation.filters import (
-    MAX_CUTOFF_SHARE,
+from ros2_dynid.identification.preparation.cutoffs import (
     Cutoffs,
     CutoffThresholds,
     estimate_spectrum,
-    filter_signal,
     first_seconds,
-    lowpass_kernel,
-    output_index,
     propose_cutoffs,
 )
+from ros2_dynid.identification.preparation.even_grid import Grid, GridThresholds, Stretch, even_grid, shift_stretch
+from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.prepared import (
     SIGNALS,
     Filter,

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.errors import InputError, Note
-from ros2_dynid.identification.friction import signs
-from ros2_dynid.identification.preparation.filters import Cutoffs, Spectrum, half_length
+from ros2_dynid.identification.friction_columns import signs
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum
+from ros2_dynid.identification.preparation.filters import half_length
 from ros2_dynid.model.robot import Array, Robot
 
 

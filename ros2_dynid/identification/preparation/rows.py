@@ -21,10 +21,10 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, regressor_function
 from ros2_dynid.dynamics.friction import active_terms, column_and_shape, frictionless, term_column
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.friction import put_signs
+from ros2_dynid.identification.friction_columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 

@@ -21,7 +21,7 @@ from ros2_dynid.identification.preparation.rows import PlainRows, find_dependenc
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, solve_weighted
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 

@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from ros2_dynid.dynamics.friction import term_column
-from ros2_dynid.identification.friction import SHAPE_STEP
+from ros2_dynid.identification.friction_columns import SHAPE_STEP
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle
 from ros2_dynid.identification.regression.prior import Prior
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.identification.friction import change_shape
+from ros2_dynid.identification.friction_columns import change_shape
 from ros2_dynid.identification.options import Method
-from ros2_dynid.model.friction import FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array
 
 

@@ -28,7 +28,7 @@ from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, wls
 from ros2_dynid.model.efforts import DRIVE, with_sensors
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array, Robot
 

@@ -23,7 +23,7 @@ from ros2_dynid.blas import small_matrices
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
-from ros2_dynid.identification.friction import AUTO
+from ros2_dynid.identification.friction_columns import AUTO
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information

@@ -41,7 +41,8 @@ from ros2_dynid.identification.regression.least_squares import (
     solve_weighted,
     wls,
 )
-from ros2_dynid.identification.validation.torque_errors import AS_WELL, validate_in_folds
+from ros2_dynid.identification.validation.cross_validation import validate_in_folds
+from ros2_dynid.identification.validation.torque_errors import AS_WELL
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 

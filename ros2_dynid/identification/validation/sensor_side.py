@@ -19,7 +19,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_folds
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
-from ros2_dynid.identification.validation.torque_errors import FOLDS
+from ros2_dynid.identification.validation.cross_validation import FOLDS
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.robot import Array
 

@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,65 +16,17 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import TorqueData, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, rows_of_a_chunk, windows
-from ros2_dynid.identification.regression.estimate import Estimate, Mask
-from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.estimate import Mask
+from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 Errors = Mapping[str, TorqueError]
 """By joint, and for "all"."""
-FOLDS = 5
-"""Stretches of a cross-validation that nobody asked for.
-
-Each fit keeps four fifths of the data, so it is close to the model that is judged, and each stretch is long enough (six
-of a recording's thirty blocks) to hold motion that the rest has not.
-"""
 AS_WELL = 1.05
 """Held-out error over that of another model up to which one predicts as well: that is the error's scatter."""
-
-
-class ValidatedBy(str, Enum):
-    """What the held-out errors come from."""
-
-    RECORDINGS = "recordings"
-    CROSS_VALIDATION = "cross-validation"
-    NOTHING = "nothing"
-
-    def __str__(self) -> str:
-        """Return the name that callers use."""
-        return self.value
-
-
-class LeftOut(str, Enum):
-    """What the folds of a cross-validation leave out in turn.
-
-    A motion that repeats is left out by parts of its period, from all repetitions alike. Where a method cannot do that,
-    the stretches left out have the motion that the rest was fitted to.
-    """
-
-    STRETCHES = "stretches"
-    PARTS_OF_PERIOD = "parts of the period"
-    SAME_MOTION = "stretches of the same motion"
-
-    def __str__(self) -> str:
-        """Return the words for it."""
-        return self.value
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Torque errors on data that the estimate was not fitted to, what data, and the number of folds (0: recordings).
-
-    left_out: what a fold is; switched_off: no folds were wanted.
-    """
-
-    errors: Errors = field(default_factory=dict)
-    by: ValidatedBy = ValidatedBy.NOTHING
-    folds: int = 0
-    left_out: LeftOut = LeftOut.STRETCHES
-    switched_off: bool = False
 
 
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
@@ -94,44 +45,6 @@ def tabulate_errors(names: Sequence[str], errors: Array, torques: Array, rows: N
     count = max(int(np.sum(rows)), 1)
     table["all"] = TorqueError(float(error / np.sqrt(count)), float(error / max(torque, 1e-300)))
     return table
-
-
-def split_folds(information: Information, k: int) -> list[list[int]]:
-    """Return the numbers of the blocks of k folds: contiguous stretches with about the same number of rows."""
-    most = int(np.count_nonzero(information.block_rows.sum(axis=1)))
-    if k < 2 or k > most:
-        raise InputError(f"{k} folds", f"choose 2 to {most}")
-    return block_folds(information, k)
-
-
-def cross_validate(
-    names: Sequence[str], information: Information, k: int, fit: Callable[[Sequence[int]], Estimate]
-) -> Errors:
-    """Return the errors on k stretches of time, each predicted by a fit to the others."""
-    errors, torques = np.zeros(information.n), np.zeros(information.n)
-    moving = information.in_motion()
-    for fold in split_folds(information, k):
-        out = set(fold)
-        rest = [b for b in range(len(information.blocks)) if b not in out]
-        value = fit(rest).value
-        left_out = moving.take(fold)
-        errors += joint_errors(left_out, value) ** 2
-        torques += joint_torques(left_out) ** 2
-    return tabulate_errors(names, np.sqrt(errors), np.sqrt(torques), moving.rows)
-
-
-def validate_in_folds(
-    names: Sequence[str], information: Information, k: int | None, fit: Callable[[Sequence[int]], Estimate]
-) -> HeldOut:
-    """Return the errors of a cross-validation with k folds: 0 for none, None for FOLDS, or none if data are too few."""
-    if k == 0:
-        return HeldOut(switched_off=True)
-    if k is not None:
-        return HeldOut(cross_validate(names, information, k, fit), ValidatedBy.CROSS_VALIDATION, k)
-    try:
-        return HeldOut(cross_validate(names, information, FOLDS, fit), ValidatedBy.CROSS_VALIDATION, FOLDS)
-    except InputError:
-        return HeldOut()
 
 
 PICTURE_ROWS = 4000

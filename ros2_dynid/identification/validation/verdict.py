@@ -15,16 +15,17 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import Option, Text
-from ros2_dynid.identification.friction import SIGNIFICANCE
+from ros2_dynid.identification.friction_columns import SIGNIFICANCE
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.regression.prior import PriorFit
+from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
-from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
+from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, Whiteness
 from ros2_dynid.model.efforts import sensor_name
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
 

@@ -16,7 +16,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import TorqueScatter, bars_of
-from ros2_dynid.model import efforts, forces, friction
+from ros2_dynid.model import efforts, forces, friction_kinds
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
@@ -161,13 +161,13 @@ def _friction_messages(robot: Robot) -> list[FrictionTerm]:
     ]
 
 
-def _friction_of(message: BaseParameters) -> tuple[friction.FrictionTerm, ...]:
-    kinds = {str(kind): kind for kind in friction.FrictionKind}
+def _friction_of(message: BaseParameters) -> tuple[friction_kinds.FrictionTerm, ...]:
+    kinds = {str(kind): kind for kind in friction_kinds.FrictionKind}
     unknown = [term.term for term in message.friction if term.term not in kinds]
     if unknown:
         raise InputError(f"unknown friction term {unknown[0]!r}", f"choose from {', '.join(kinds)}")
     return tuple(
-        friction.FrictionTerm(
+        friction_kinds.FrictionTerm(
             term.joint,
             kinds[term.term],
             term.coefficient,

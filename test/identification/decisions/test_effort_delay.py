@@ -14,7 +14,8 @@ from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds, shift_late_efforts
-from ros2_dynid.identification.preparation.filters import Spectrum, lowpass_kernel
+from ros2_dynid.identification.preparation.cutoffs import Spectrum
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle

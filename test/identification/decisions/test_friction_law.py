@@ -18,7 +18,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.decisions import friction_law
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
-from ros2_dynid.identification.friction import (
+from ros2_dynid.identification.friction_columns import (
     DEFAULTS,
 )
 from ros2_dynid.identification.options import Method
@@ -27,7 +27,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.estimate import ColumnLayout, identified_terms
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 

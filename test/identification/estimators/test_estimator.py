@@ -20,7 +20,7 @@ from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimator import build_estimator, identify_arrays
 from ros2_dynid.identification.estimators.instrumental import moments_with
 from ros2_dynid.identification.estimators.instruments import in_band, instrument_motion, motion_band
-from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.estimators.joint_by_joint import recursive
 from ros2_dynid.identification.estimators.sequential import sequential, start_filter, update_filter
 from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
@@ -38,7 +38,7 @@ from ros2_dynid.identification.regression.least_squares import (
     solve,
     wls,
 )
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters

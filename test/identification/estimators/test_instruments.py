@@ -15,13 +15,13 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, RankError
 from ros2_dynid.identification.estimators import didim, idim_iv, instrumental, instruments, simulated_loop
 from ros2_dynid.identification.estimators.instrumental import CrossMoments
-from ros2_dynid.identification.preparation.filters import Spectrum
+from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import combine, gather
 from ros2_dynid.identification.regression.least_squares import Moments, error_levels, jackknife, wls
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.sim.truth import true_parameters

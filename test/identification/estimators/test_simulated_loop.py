@@ -38,7 +38,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.estimator_advice import advise_estimator
 from ros2_dynid.model.efforts import with_sensors
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.recording.samples import Samples

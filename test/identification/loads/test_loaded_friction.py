@@ -18,7 +18,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads import loaded_friction
 from ros2_dynid.identification.loads.from_recordings import (
     identify_gains,
@@ -31,7 +31,7 @@ from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, link_slice, standard_vector

@@ -13,7 +13,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model, without_base
@@ -34,7 +34,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, link_slice

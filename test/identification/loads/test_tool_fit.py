@@ -24,7 +24,7 @@ from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice, standard_vector

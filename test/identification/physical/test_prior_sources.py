@@ -35,7 +35,7 @@ from ros2_dynid.identification.regression.prior import (
     stack_prior,
     torque_scale,
 )
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice, standard_names, standard_vector

@@ -11,6 +11,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum, estimate_spectrum, power_spectrum
 from ros2_dynid.identification.preparation.even_grid import (
     GridThresholds,
     Stretch,
@@ -29,13 +30,7 @@ from ros2_dynid.identification.preparation.even_grid import (
     sampling_times,
     shift_stretch,
 )
-from ros2_dynid.identification.preparation.filters import (
-    Cutoffs,
-    Spectrum,
-    estimate_spectrum,
-    lowpass_kernel,
-    power_spectrum,
-)
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import (
     _commands,
     differentiate,

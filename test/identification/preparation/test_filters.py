@@ -11,19 +11,21 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import PreparationOptions
-from ros2_dynid.identification.preparation.filters import (
-    MAX_CUTOFF_SHARE,
+from ros2_dynid.identification.preparation.cutoffs import (
     Spectrum,
     estimate_spectrum,
-    filter_signal,
-    finer_kernel,
     first_seconds,
-    half_length,
-    lowpass_kernel,
-    output_index,
     power_spectrum,
     propose_cutoffs,
     third_octaves,
+)
+from ros2_dynid.identification.preparation.filters import (
+    MAX_CUTOFF_SHARE,
+    filter_signal,
+    finer_kernel,
+    half_length,
+    lowpass_kernel,
+    output_index,
 )
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples

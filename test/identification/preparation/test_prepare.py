@@ -14,8 +14,8 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError, remark
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs
 from ros2_dynid.identification.preparation.even_grid import Stretch
-from ros2_dynid.identification.preparation.filters import Cutoffs
 from ros2_dynid.identification.preparation.prepare import (
     check_signals,
     drop_unknown,

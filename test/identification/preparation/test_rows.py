@@ -31,7 +31,7 @@ from ros2_dynid.identification.preparation.rows import (
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, own_errors, solve_weighted
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.recording.samples import Samples

@@ -14,7 +14,7 @@ from recordings import DATA, study
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.friction import hold_beyond
+from ros2_dynid.identification.friction_columns import hold_beyond
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
@@ -22,7 +22,7 @@ from ros2_dynid.identification.regression.build_information import build_informa
 from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipation_rows, dissipative_estimate
 from ros2_dynid.identification.regression.least_squares import ols, wls
 from ros2_dynid.identification.regression.prior import Prior
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling

@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.didim import fit_output_error
-from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.estimators.joint_by_joint import recursive
 from ros2_dynid.identification.estimators.robust import irls
 from ros2_dynid.identification.estimators.sequential import sequential, update_filter
 from ros2_dynid.identification.estimators.total_least_squares import tls

@@ -16,7 +16,7 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
@@ -24,7 +24,7 @@ from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors, two_sensors
 from ros2_dynid.model.efforts import declared_sensors
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, standard_vector
 from ros2_dynid.pipeline import identify

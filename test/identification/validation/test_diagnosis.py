@@ -17,7 +17,7 @@ from recordings import DATA, simulated, simulated_truth, study, tx40
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option
-from ros2_dynid.identification.friction import AUTO, PLAIN
+from ros2_dynid.identification.friction_columns import AUTO, PLAIN
 from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem, build_problem

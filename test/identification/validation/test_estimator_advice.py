@@ -17,8 +17,8 @@ from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.validation.cross_validation import validate_in_folds
 from ros2_dynid.identification.validation.estimator_advice import DEFAULTS, advise_estimator
-from ros2_dynid.identification.validation.torque_errors import validate_in_folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 

@@ -25,7 +25,7 @@ from ros2_dynid.identification.validation.sensor_side import (
     find_link_sensors,
 )
 from ros2_dynid.model.efforts import DRIVE
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 

@@ -20,23 +20,25 @@ from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, block_folds
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.torque_std import TorqueScatter
+from ros2_dynid.identification.validation.cross_validation import (
+    HeldOut,
+    cross_validate,
+    split_folds,
+    validate_in_folds,
+)
 from ros2_dynid.identification.validation.effort_scale import sample_motion
 from ros2_dynid.identification.validation.torque_errors import (
     WHITENESS_LAGS,
     WHITENESS_ROWS,
-    HeldOut,
     Whiteness,
     compare_torques,
-    cross_validate,
     filter_length,
     measure_whiteness,
-    split_folds,
     tabulate_errors,
     torque_errors,
-    validate_in_folds,
 )
 from ros2_dynid.identification.validation.verdict import gather_evidence
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 

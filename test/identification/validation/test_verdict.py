@@ -22,15 +22,9 @@ from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import block_moments, own_errors, wls
 from ros2_dynid.identification.result import Delay, EliminationStep, IdentifyOutcome, SensorRow
+from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide
-from ros2_dynid.identification.validation.torque_errors import (
-    HeldOut,
-    LeftOut,
-    ValidatedBy,
-    Whiteness,
-    compare_torques,
-    torque_errors,
-)
+from ros2_dynid.identification.validation.torque_errors import Whiteness, compare_torques, torque_errors
 from ros2_dynid.identification.validation.verdict import (
     Evidence,
     JointEvidence,
@@ -41,7 +35,7 @@ from ros2_dynid.identification.validation.verdict import (
     give_verdict,
 )
 from ros2_dynid.model.forces import Force, ForceKind
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import identify

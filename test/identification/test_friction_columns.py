@@ -12,7 +12,7 @@ import pytest
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.friction import (
+from ros2_dynid.identification.friction_columns import (
     DEFAULTS,
     SHAPE_STEP,
     build_standstill_terms,
@@ -25,7 +25,7 @@ from ros2_dynid.identification.friction import (
 )
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, friction_covariance, identified_terms
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Coupling

@@ -14,13 +14,14 @@ from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.decisions.row_cutoff import (
+from ros2_dynid.identification.decisions.lower_row_cutoff import (
     RowCutoffThresholds,
     held_out_error,
     refilter_rows,
     select_row_cutoff,
 )
-from ros2_dynid.identification.preparation.filters import CutoffThresholds, lowpass_kernel
+from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import own_errors, solve, weighted_triangle

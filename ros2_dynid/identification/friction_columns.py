@@ -20,7 +20,7 @@ from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm, shaped_term
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, shaped_term
 from ros2_dynid.model.parameters import JOINT, Fc, standard_names
 from ros2_dynid.model.robot import Array, Robot
 

@@ -15,11 +15,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ros2_dynid.identification.preparation.filters import (
-    CutoffThresholds,
-    SpectrumThresholds,
-    lowpass_kernel,
-)
+from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.regression.build_information import BuildInformation
 from ros2_dynid.identification.regression.information import Information
