@@ -48,7 +48,7 @@ class _Library:
 
 def one_blas_thread() -> None:
     """Let BLAS use one thread in this process, unless the user says otherwise; to be called before NumPy is loaded."""
-    if "numpy" not in sys.modules and not _chosen():
+    if "numpy" not in sys.modules and not _is_set_by_user():
         os.environ |= dict.fromkeys(VARIABLES, "1")
 
 
@@ -56,11 +56,11 @@ def small_matrices(function: Callable[Arguments, Result]) -> Callable[Arguments,
     """Return the function, during which BLAS uses one thread; how many it had before holds again afterwards."""
 
     @functools.wraps(function)
-    def limited(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with _limited():
+    def run_limited(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with _thread_limit():
             return function(*args, **kwargs)
 
-    return limited
+    return run_limited
 
 
 _lock = threading.Lock()
@@ -69,12 +69,12 @@ _before: list[tuple[_Library, int]] = []
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _thread_limit() -> Iterator[None]:
     """Hold all loaded libraries at one thread; calls may nest and overlap, and the last to leave restores."""
     global _inside, _before
     with _lock:
         if _inside == 0:
-            _before = [] if _chosen() else [(library, library.get()) for library in loaded_libraries()]
+            _before = [] if _is_set_by_user() else [(library, library.get()) for library in loaded_libraries()]
             for library, _ in _before:
                 library.set(1)
         _inside += 1
@@ -88,7 +88,7 @@ def _limited() -> Iterator[None]:
                     library.set(threads)
 
 
-def _chosen() -> bool:
+def _is_set_by_user() -> bool:
     return any(name in os.environ for name in VARIABLES)
 
 
@@ -103,12 +103,12 @@ def loaded_libraries() -> tuple[_Library, ...]:
     except OSError:
         return ()
     files = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    found = []
+    functions = []
     for file in sorted(files):
         name = Path(file).name.lower()
         if name.startswith("lib") and any(part in name for part in LIBRARIES):
-            found += thread_functions(file)
-    return tuple(found)
+            functions += thread_functions(file)
+    return tuple(functions)
 
 
 def thread_functions(file: str) -> list[_Library]:

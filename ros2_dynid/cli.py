@@ -161,18 +161,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     try:
-        named = argv[0] if argv and argv[0] in command_names() else None
-        args = build_parser(None if named is None else [named]).parse_args(argv)
+        command = argv[0] if argv and argv[0] in command_names() else None
+        args = build_parser(None if command is None else [command]).parse_args(argv)
     except _UsageError as error:
-        return _refused(str(error), as_json="--json" in argv)
+        return _report_error(str(error), as_json="--json" in argv)
     try:
         outcome = with_flags(args.module.run(args))
     except DynidError as error:
-        return _refused(f"dynid {args.command}: {error.render(as_flag)}", as_json=args.json)
+        return _report_error(f"dynid {args.command}: {error.render(as_flag)}", as_json=args.json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         what = f"{where}{error.strerror or error}; check the path, its permissions and the free space"
-        return _refused(f"dynid {args.command}: {what}", as_json=args.json)
+        return _report_error(f"dynid {args.command}: {what}", as_json=args.json)
     if args.json:
         from ros2_dynid.codec import encode
 
@@ -185,7 +185,7 @@ def _main(argv: Sequence[str]) -> int:
     return int(getattr(outcome, "exit_code", 0))
 
 
-def _refused(line: str, *, as_json: bool) -> int:
+def _report_error(line: str, *, as_json: bool) -> int:
     """Print an error, with --json on stdout too, and return the exit code of bad input."""
     print(line, file=sys.stderr)
     if as_json:

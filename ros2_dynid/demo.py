@@ -143,15 +143,15 @@ def demo(
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         if panel:
             say(panel_address(processes, logs / "panel.log"))
-        found = run_mission(processes, request, say)
-    truth = compared(robot, load_model(found.model), true_parameters(robot, seed))
+        mission = run_mission(processes, request, say)
+    truth = compared(robot, load_model(mission.model), true_parameters(robot, seed))
     return DemoOutcome(
-        **{field.name: getattr(found, field.name) for field in fields(found)},
-        report=_report(Path(found.model).parent, trials_of(found), say),
+        **{field.name: getattr(mission, field.name) for field in fields(mission)},
+        report=_report(Path(mission.model).parent, trials_of(mission), say),
         truth=truth,
         seconds=time.monotonic() - begin,
         folder=str(folder),
-        goals=reached(found, truth, Goals()),
+        goals=check_goals(mission, truth, Goals()),
     )
 
 
@@ -161,8 +161,8 @@ def panel_address(processes: Processes, log: Path) -> str:
     while time.monotonic() < end:
         processes.check()
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        if found := re.search(r"panel: http\S+", text):
-            return found[0]
+        if match := re.search(r"panel: http\S+", text):
+            return match[0]
         time.sleep(0.1)
     raise DemoError(f"the panel has not started in {PANEL_PATIENCE_S:g} s; look at {log}")
 
@@ -178,10 +178,12 @@ def start_pose(robot: Robot) -> list[float]:
     return pose
 
 
-def trials_of(found: MissionOutcome) -> dict[str, list[tuple[str, str]]]:
+def trials_of(mission: MissionOutcome) -> dict[str, list[tuple[str, str]]]:
     """Return the tests of the model for the report."""
-    tracking, payload = found.tracking, found.payload
-    weighed = payload.error or f"{payload.mass:.4f} +- {payload.mass_std:.4f} kg, really {payload.true_mass:g} kg"
+    tracking, payload = mission.tracking, mission.payload
+    payload_text = (
+        payload.error or f"{payload.mass:.4f} +- {payload.mass_std:.4f} kg, true mass {payload.true_mass:g} kg"
+    )
     return {
         "Feedforward": [
             ("tracking without feedforward", f"{1e3 * tracking.without:.2f} mrad root mean square"),
@@ -190,9 +192,9 @@ def trials_of(found: MissionOutcome) -> dict[str, list[tuple[str, str]]]:
         ],
         "Feedforward alone, without position control": [
             (name, f"{row.worst:.1%} of the travel at worst, {row.mean:.1%} on average")
-            for name, row in found.open_loop.items()
+            for name, row in mission.open_loop.items()
         ],
-        "Payload": [("identified", weighed)],
+        "Payload": [("identified", payload_text)],
     }
 
 
@@ -243,9 +245,9 @@ def compared(robot: Robot, model: IdentifiedModel, chi: Array) -> Truth:
     return Truth(table, float(np.linalg.norm(error) / np.linalg.norm(truth)), model.serve, smallest)
 
 
-def reached(found: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool]:
+def check_goals(mission: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool]:
     """Return each goal and whether it was reached."""
-    validation = {name: error.relative for name, error in found.validation.items()}
+    validation = {name: error.relative for name, error in mission.validation.items()}
     table = {
         f"validation under {goals.each_joint:.0%} on every joint": max(validation.values()) < goals.each_joint,
         f"validation under {goals.all_joints:.0%} over all": validation["all"] < goals.all_joints,
@@ -253,8 +255,8 @@ def reached(found: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool
         f"M(q) of the {truth.serve} parameters served positive definite at {POSES:,} random poses": (
             truth.smallest_joint_inertia > 0.0
         ),
-        f"tracking at least {goals.tracking_ratio:g} times better": found.tracking.ratio >= goals.tracking_ratio,
+        f"tracking at least {goals.tracking_ratio:g} times better": mission.tracking.ratio >= goals.tracking_ratio,
     }
-    if found.payload.relative_error is not None:  # an arm of parallel axes cannot show a whole load
-        table[f"payload within {goals.payload:.0%}"] = found.payload.relative_error <= goals.payload
+    if mission.payload.relative_error is not None:  # an arm of parallel axes cannot show a whole load
+        table[f"payload within {goals.payload:.0%}"] = mission.payload.relative_error <= goals.payload
     return table

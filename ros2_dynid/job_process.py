@@ -52,7 +52,11 @@ def _answer(tell: Tell) -> dict[str, object]:
 
         request = json.load(sys.stdin)
         do = DOERS[request["use_case"]]
-        return {"result": do(request["request"], lambda stage, done: tell({"stage": stage, "progress": float(done)}))}
+        return {
+            "result": do(
+                request["request"], lambda stage, fraction: tell({"stage": stage, "progress": float(fraction)})
+            )
+        }
     except BrokenPipeError:
         raise
     except (DynidError, OSError) as error:

@@ -94,14 +94,14 @@ class Job(Generic[Request, AnyOutcome]):
         self._reader, writer = os.pipe()
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, writer)
-            wanted = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+            request_file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
             # a file: a pipe could make us wait for a process that does not read
-            json.dump({"use_case": use_case.name, "request": encode(request)}, wanted)
-            wanted.seek(0)
+            json.dump({"use_case": use_case.name, "request": encode(request)}, request_file)
+            request_file.seek(0)
             try:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "ros2_dynid.job_process", str(writer), str(os.getpid())],
-                    stdin=wanted,
+                    stdin=request_file,
                     stdout=2,  # whatever is printed goes where our own messages go
                     env=environment,
                     start_new_session=True,
@@ -166,9 +166,9 @@ class Job(Generic[Request, AnyOutcome]):
 
 
 def _pass_on(message: Mapping[str, object], progress: Progress) -> None:
-    stage, done = message.get("stage"), message.get("progress")
-    if isinstance(stage, str) and isinstance(done, float | int):
-        progress(stage, float(done))
+    stage, fraction = message.get("stage"), message.get("progress")
+    if isinstance(stage, str) and isinstance(fraction, float | int):
+        progress(stage, float(fraction))
 
 
 def _ending(code: int) -> str:

@@ -72,7 +72,7 @@ def test_the_code_is_zero_only_if_every_goal_was_reached():
 
 def judged(found: MissionOutcome = FOUND, truth: Truth = TRUTH) -> list[bool]:
     """Return whether each goal was reached: every joint, all joints, torques, M(q), tracking and the payload."""
-    return list(demo.reached(found, truth, Goals()).values())
+    return list(demo.check_goals(found, truth, Goals()).values())
 
 
 def test_each_goal_is_judged_by_its_own_figure_and_bound():
@@ -95,7 +95,7 @@ def test_each_goal_is_judged_by_its_own_figure_and_bound():
 
 
 def test_a_goal_says_what_it_asks_for_and_a_load_that_cannot_be_seen_is_none():
-    names = list(demo.reached(FOUND, TRUTH, Goals()))
+    names = list(demo.check_goals(FOUND, TRUTH, Goals()))
     assert names == [
         "validation under 5% on every joint",
         "validation under 3% over all",
@@ -105,7 +105,7 @@ def test_a_goal_says_what_it_asks_for_and_a_load_that_cannot_be_seen_is_none():
         "payload within 2%",
     ]
     unseen = replace(FOUND, payload=WeighedPayload(1.5, "d", error="all axes are parallel"))
-    assert list(demo.reached(unseen, TRUTH, Goals())) == names[:-1]
+    assert list(demo.check_goals(unseen, TRUTH, Goals())) == names[:-1]
 
 
 def test_trials_are_told_in_the_units_of_people():
@@ -119,7 +119,7 @@ def test_trials_are_told_in_the_units_of_people():
             ("slow", "12.3% of the travel at worst, 4.5% on average"),
             ("fast", "30.0% of the travel at worst, 20.0% on average"),
         ],
-        "Payload": [("identified", "1.4987 +- 0.0021 kg, really 1.5 kg")],
+        "Payload": [("identified", "1.4987 +- 0.0021 kg, true mass 1.5 kg")],
     }
     unseen = replace(FOUND, payload=WeighedPayload(1.5, "d", error="all axes are parallel"))
     assert demo.trials_of(unseen)["Payload"] == [("identified", "all axes are parallel")]
@@ -301,7 +301,7 @@ def test_the_demo_starts_its_nodes_in_its_folder_and_tells_all_it_found(staged, 
     assert staged.reports == [(Path("models/m1"), {"figures": False, "trials": demo.trials_of(FOUND)})]
     assert {key: getattr(found, key) for key in vars(FOUND)} == vars(FOUND) and found.truth == TRUTH
     assert (found.report, found.folder) == ("models/m1/report.html", str(folder)) and found.seconds >= 0.0
-    assert found.goals == demo.reached(FOUND, TRUTH, Goals()) and found.exit_code == 0
+    assert found.goals == demo.check_goals(FOUND, TRUTH, Goals()) and found.exit_code == 0
     assert "ROS domain 42" in said[0] and ("panel: panel.log" in said) is panel
 
 

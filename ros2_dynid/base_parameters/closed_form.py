@@ -449,7 +449,7 @@ def _gap_warnings(kept: float, dropped: float) -> list[str]:
     if dropped > 0.0 and kept / dropped < CLEAR_GAP:
         return [
             Text(
-                f"the count is not clear-cut: {kept:.1e} was kept and {dropped:.1e} dropped; "
+                f"the number of base parameters is uncertain: a pivot of {kept:.1e} was kept, {dropped:.1e} dropped; "
                 "check the robot's geometry for axes that are almost parallel, or set ",
                 Option("tolerance"),
             )
@@ -457,7 +457,7 @@ def _gap_warnings(kept: float, dropped: float) -> list[str]:
     if kept < 1e-6:
         return [
             Text(
-                f"a base parameter hangs on a misalignment of only {kept:.1e}; "
+                f"a base parameter depends on a misalignment of only {kept:.1e}; "
                 "if the axes are meant to be aligned, correct the geometry or set a higher ",
                 Option("tolerance"),
             )

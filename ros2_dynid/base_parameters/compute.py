@@ -63,11 +63,11 @@ def base_parameters(
     columns = preference(names, order)
     notes = [note] if note else []
     if method == "closed-form" and robot.passive:
-        notes.append("closed rules do not cover loops: computed numerically, by QR")
+        notes.append("the closed form does not cover closed loops: QR was used")
         method = "qr"
     elastic = [name for name in names if group_of(name) == "force"]
     if method == "closed-form" and elastic and order is not None:
-        notes.append("closed rules do not cover springs that lead before links: computed numerically, by QR")
+        notes.append("the closed form does not cover springs as leaders: QR was used")
         method = "qr"
     if method == "closed-form" and elastic:
         rigid_names = tuple(name for name in names if name not in elastic)

@@ -61,8 +61,8 @@ def _regrouping_reason(robot: Robot, name: str) -> str:
         return ""
     joint = robot.joints[j - 1]
     if joint.sigma == REVOLUTE and kind in ("YY", "MZ", "M"):
-        what = f"XX{j} + YY{j}" if kind == "YY" else "it"
-        return f": link {joint.parent} feels {what} the same at every q{j}"
+        what = f"XX{j} + YY{j}" if kind == "YY" else f"{kind}{j}"
+        return f": the effect of {what} on link {joint.parent} does not depend on q{j}"
     if joint.sigma != REVOLUTE and kind in INERTIA:
         return f": link {j} turns with link {joint.parent}"
     return ""
@@ -91,7 +91,7 @@ def _no_effect(robot: Robot, name: str, turn_dimensions: list[int] | None) -> st
     if kind == "M":
         return f"the origin of frame {j} never moves"
     if dimension == 0:
-        return f"link {j} never turns, so only its mass is felt"
+        return f"link {j} never turns, so only its mass has an effect"
     if kind in INERTIA:
         return f"link {j} only turns about one direction, and {name} is not a moment about it"
     pull = f"gravity does no work on {name}" if np.any(robot.gravity) else "there is no gravity"

@@ -93,7 +93,7 @@ def chosen_names(robot: Robot, source: str, groups: Sequence[str] | None) -> tup
     wrong = [group for group in groups if group in DISSIPATIVE]
     if wrong:
         raise InputError(
-            f"{' and '.join(wrong)} cannot be found from the {source} model",
+            f"{' and '.join(wrong)} cannot be identified from the {source} model",
             Text("use ", Option("source", "torque"), ", or ", Option("groups", ("inertial", "rotor"))),
         )
     return select_groups(robot, groups), None

@@ -103,9 +103,9 @@ def fast_inverse_dynamics(
     arrays = _check_motion(robot, q=q, dq=dq, ddq=ddq)
     N = len(arrays[0])
     if robot.friction:
-        carried = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
+        gear_torque = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
         plain = fast_inverse_dynamics(replace(robot, friction=()), chi, *arrays)
-        return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), carried, temperature)
+        return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), gear_torque, temperature)
     kernel = _library(robot, "torque", N) if N else None
     if kernel is None:
         return inverse_dynamics(robot, chi, *arrays)

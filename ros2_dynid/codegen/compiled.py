@@ -69,10 +69,10 @@ class PlainLibrary:
         """Write the results of all samples into the last array, samples last."""
         *inputs, out = arrays
         N = len(inputs[0])
-        given = [_array(x, (N, self._n)) for x in inputs]
+        input_arrays = [_array(x, (N, self._n)) for x in inputs]
         if out.dtype != np.float64 or not out.flags.c_contiguous or out.size != N * self._rows:
             raise ValueError("the array for the result has the wrong type or size")
-        pointers = [_pointer(x) for x in given] + [None] * (3 - len(given))
+        pointers = [_pointer(x) for x in input_arrays] + [None] * (3 - len(input_arrays))
         self._library.fill_batch(ctypes.c_size_t(N), *pointers, _pointer(out))
 
 
@@ -87,16 +87,16 @@ class PlainTorque:
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of one sample, shape (n,)."""
-        given = [_array(x, (self._n,)) for x in (q, dq, ddq)]
+        input_arrays = [_array(x, (self._n,)) for x in (q, dq, ddq)]
         tau = np.empty(self._n)
-        self._library.torque_one(*(_pointer(x) for x in given), _pointer(self._constants), _pointer(tau))
+        self._library.torque_one(*(_pointer(x) for x in input_arrays), _pointer(self._constants), _pointer(tau))
         return tau
 
     def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of many samples, shape (N, n)."""
-        given = [_array(x, (len(q), self._n)) for x in (q, dq, ddq)]
+        input_arrays = [_array(x, (len(q), self._n)) for x in (q, dq, ddq)]
         tau = np.empty((len(q), self._n))
-        pointers = [_pointer(x) for x in given]
+        pointers = [_pointer(x) for x in input_arrays]
         self._library.torque_batch(ctypes.c_size_t(len(q)), *pointers, _pointer(self._constants), _pointer(tau))
         return tau
 
@@ -324,11 +324,11 @@ def build_library(robot: Robot, kind: str, path: Path) -> None:
             (work / "kernel.so").replace(path)
 
 
-def _refuse_if_wrong(built: Library, kind: str, robot: Robot) -> None:
+def _refuse_if_wrong(library: Library, kind: str, robot: Robot) -> None:
     """Raise WrongResultError if a library that was just built does not give the results of NumPy."""
     from ros2_dynid.codegen.comparison import TOLERANCE, library_error
 
-    error = library_error(built, kind, robot)
+    error = library_error(library, kind, robot)
     if not error <= TOLERANCE:
         what = f"the compiled {kind} of {robot.name!r} differs from that of NumPy by {error:.1e} of the largest value"
         raise WrongResultError(f"{what}; set DYNID_BACKEND=numpy and report the robot")

@@ -145,9 +145,9 @@ def _permute_axes(E: Symmetric, order: tuple[int, int, int]) -> Symmetric:
 
 def _shift_moments(m: Vector, E: Symmetric, mass: Expr, p: Vector) -> tuple[Vector, Symmetric]:
     """Return first and second moments about the point -p: m + M p and E + p m^T + m p^T + M p p^T."""
-    moved = [a + mass * b for a, b in zip(m, p, strict=True)]
+    first_moment = [a + mass * b for a, b in zip(m, p, strict=True)]
     # p_i m_k + m_i p_k + M p_i p_k, with the mass's part in the first moment that is moved already
-    return moved, {(i, k): E[i, k] + p[i] * moved[k] + m[i] * p[k] for i, k in E}
+    return first_moment, {(i, k): E[i, k] + p[i] * first_moment[k] + m[i] * p[k] for i, k in E}
 
 
 def _turn_about_z(E: Symmetric, c: Expr, s: Expr) -> Symmetric:

@@ -66,8 +66,8 @@ def _coordinate(
         points: dict[int, Vector] = {}
         for j in path:
             points[j] = p
-            turned = frames[j - 1].about.out(p)
-            p = frames[j - 1].fixed_out([v + o for v, o in zip(turned, frames[j - 1].offset, strict=True)])
+            rotated_point = frames[j - 1].about.out(p)
+            p = frames[j - 1].fixed_out([v + o for v, o in zip(rotated_point, frames[j - 1].offset, strict=True)])
         places.append((p, points))
     (p_a, seen_a), (p_b, seen_b) = places
     span = [y - x for x, y in zip(p_a, p_b, strict=True)]

@@ -58,8 +58,8 @@ class Program:
     @property
     def references(self) -> list[float]:
         """T0 of each active joint [deg C], which stands for a temperature that is not known; 0 where none matters."""
-        known = references(self.robot)
-        return [known.get(place, 0.0) for place in range(len(self.robot.active))]
+        reference_of_joint = references(self.robot)
+        return [reference_of_joint.get(place, 0.0) for place in range(len(self.robot.active))]
 
     def inputs(self, function: str) -> list[str]:
         """Return the arrays that a function takes, constants aside."""
@@ -397,17 +397,17 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         "",
     ]
     tests = len(program.tests)
-    inputs, checked = _check_arrays(program)
+    inputs, output_arrays = _check_arrays(program)
     for array in inputs:
         lines += _table(real, f"{array}_in", [test[array] for test in program.tests])
-    for array in checked:
+    for array in output_arrays:
         lines += _table("double", f"{array}_reference", [test[array] for test in program.tests])
     if program.runtime:
         lines += _table(real, "parameters_in", [program.values])
     lines += ["int main(void)", "{", "    double worst = 0.0, e;", "    int i;"]
-    lines += ["    int k;"] if "F" in checked and not program.wrench else []
-    lines += [f"    {real} {array}[{n[array]}];" for array in checked]
-    if "M" in checked and "C" in checked:
+    lines += ["    int k;"] if "F" in output_arrays and not program.wrench else []
+    lines += [f"    {real} {array}[{n[array]}];" for array in output_arrays]
+    if "M" in output_arrays and "C" in output_arrays:
         lines.append(f"    {real} h[{n['h']}], tau_two_rates[{n['tau']}];")
     if program.prepared:
         lines.append(f"    {real} constants[{name.upper()}_CONSTANTS];")
@@ -420,17 +420,17 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     warmth = "temperature_in[i], " if program.thermal else ""
     lines += [f"        {name}_torque(q_in[i], dq_in[i], ddq_in[i], {wrench}{warmth}{c}tau);"]
     checks = [("torque", "tau", "tau")]
-    if "M" in checked:
+    if "M" in output_arrays:
         lines.append(f"        {name}_inertia_gravity(q_in[i], {c}M, Q);")
         checks += [("inertia", "M", "M"), ("gravity", "Q", "Q")]
-    if "C" in checked:
+    if "C" in output_arrays:
         lines.append(f"        {name}_velocity_torques(q_in[i], dq_in[i], {c}C);")
         checks.append(("velocity torques", "C", "C"))
-    if "F" in checked:
+    if "F" in output_arrays:
         lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {warmth}{c}F);")
         checks.append(("friction", "F", "F"))
-    if "M" in checked and "C" in checked:
-        lines += _two_rates_lines(program, c, warmth, with_friction="F" in checked)
+    if "M" in output_arrays and "C" in output_arrays:
+        lines += _two_rates_lines(program, c, warmth, with_friction="F" in output_arrays)
         if not program.wrench:
             checks.append(("two rates", "tau_two_rates", "tau"))
     for title, array, reference in checks:
@@ -455,15 +455,15 @@ def _check_arrays(program: Program) -> tuple[list[str], list[str]]:
     """Return the arrays that the functions take, and those that are compared with reference values."""
     inputs = ["q", "dq", "ddq", *(["wrench"] if program.wrench else []), *(["load"] if program.load else [])]
     inputs += ["temperature"] if program.thermal else []
-    checked = ["tau"]
+    output_arrays = ["tau"]
     if "inertia_gravity" in program.functions:
-        checked += ["M", "Q"]
+        output_arrays += ["M", "Q"]
     if "velocity_torques" in program.functions:
-        checked.append("C")
+        output_arrays.append("C")
     if "friction" in program.functions:
         inputs.append("carried")
-        checked.append("F")
-    return inputs, checked
+        output_arrays.append("F")
+    return inputs, output_arrays
 
 
 def _two_rates_lines(program: Program, constants: str, warmth: str, *, with_friction: bool) -> list[str]:

@@ -67,14 +67,14 @@ def _function(program: Program, name: str) -> list[str]:
     index = "{array}[:, {index}]"
     code = code_of(generated.graph, outputs, functions=_STYLE, index=index)
     arguments = program.inputs(name)
-    given = []
+    keywords = []
     if name != "synchronous":
-        given += ["parameters=None"] if program.runtime else []
-        given += [f"load=({', '.join(['0.0'] * len(LINK))})"] if program.load else []
-    told = _RIGID if name == "velocity_torques" and program.robot.friction else _DOC[name]
+        keywords += ["parameters=None"] if program.runtime else []
+        keywords += [f"load=({', '.join(['0.0'] * len(LINK))})"] if program.load else []
+    doc_template = _RIGID if name == "velocity_torques" and program.robot.friction else _DOC[name]
     more = " and wrench (6 columns)" if "wrench" in arguments else ""
-    doc = told.format(n=n, more=more + (" and temperature" if "temperature" in arguments else ""))
-    lines = [f"def {name}({', '.join((*arguments, *given))}):", f'    """{doc}"""']
+    doc = doc_template.format(n=n, more=more + (" and temperature" if "temperature" in arguments else ""))
+    lines = [f"def {name}({', '.join((*arguments, *keywords))}):", f'    """{doc}"""']
     if name == "synchronous":
         lines.append(f"    M = M.reshape(len(M), {n * n})")
     parameters = dict(zip(generated.constants, generated.rows, strict=True))
@@ -94,16 +94,16 @@ def _function(program: Program, name: str) -> list[str]:
     first = arguments[0]
     lines += [f"    {statement.name} = {statement.text}" for statement in code.statements]
     sizes: Mapping[str, int] = {"M": n * n, "Q": n, "C": n, "tau": n, "F": n}
-    made = list(dict.fromkeys(target.partition("[")[0] for target, _ in outputs))
+    output_arrays = list(dict.fromkeys(target.partition("[")[0] for target, _ in outputs))
     source = {"M": "M_out"} if name == "inertia_gravity" else {}
-    lines += [f"    {source.get(array, array)} = np.empty((len({first}), {sizes[array]}))" for array in made]
+    lines += [f"    {source.get(array, array)} = np.empty((len({first}), {sizes[array]}))" for array in output_arrays]
     for statement in code.outputs:
         array, _, place = statement.name.partition("[")
         lines.append(f"    {source.get(array, array)}[:, {place} = {statement.text}")
     if name == "inertia_gravity":
         lines.append(f"    return M_out.reshape(len(q), {n}, {n}), Q")
     else:
-        lines.append(f"    return {made[0]}")
+        lines.append(f"    return {output_arrays[0]}")
     return [*lines, ""]
 
 
@@ -118,7 +118,7 @@ def _text(expr: Expr) -> str:
 
 def _check(program: Program) -> list[str]:
     """Return the part that runs when the module is executed: a comparison with reference values."""
-    checked = {"torque": "tau", "velocity_torques": "C", "friction": "F"}
+    output_of = {"torque": "tau", "velocity_torques": "C", "friction": "F"}
 
     def table(rows: Sequence[Array]) -> str:
         return repr([[float(x) for x in np.ravel(row)] for row in rows])
@@ -129,7 +129,7 @@ def _check(program: Program) -> list[str]:
     lines = ['if __name__ == "__main__":']
     lines += [f"    {a} = np.array({table([test[a] for test in program.tests])})" for a in arrays]
     lines += ["    worst = 0.0"]
-    for name, array in checked.items():
+    for name, array in output_of.items():
         if name not in program.functions:
             continue
         inputs = program.inputs(name)

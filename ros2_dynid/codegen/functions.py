@@ -47,8 +47,8 @@ def _complete(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau
     if not robot.friction:
         return total
     rigid, _ = _split(slots)
-    carried = to_active(graph, robot, _drives(graph, robot, rigid, plan, tau, parts))
-    return _with_terms(graph, robot, total, carried)
+    gear_torque = to_active(graph, robot, _drives(graph, robot, rigid, plan, tau, parts))
+    return _with_terms(graph, robot, total, gear_torque)
 
 
 def _split(slots: Slots) -> tuple[Slots, Slots]:
@@ -58,12 +58,12 @@ def _split(slots: Slots) -> tuple[Slots, Slots]:
     return rigid, {slot: value for slot, value in slots.items() if slot[0] in friction_kinds}
 
 
-def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[Expr]) -> list[Expr]:
+def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], gear_torque: Sequence[Expr]) -> list[Expr]:
     """Return torques of the active joints with the robot's friction terms, for gears that carry `carried`."""
     total = list(tau)
     for k, term in active_terms(robot, robot.friction):
         total[k] = total[k] + graph.number(term.coefficient) * term.kind.column(
-            GraphSymbols(graph, term, k, carried[k])
+            GraphSymbols(graph, term, k, gear_torque[k])
         )
     return total
 
@@ -82,7 +82,7 @@ class GraphSymbols:
     graph: Graph
     term: FrictionTerm
     k: int
-    carried: Expr
+    gear_torque: Expr
 
     @property
     def v(self) -> Expr:
@@ -101,7 +101,7 @@ class GraphSymbols:
     @property
     def load(self) -> Expr:
         """The size of the torque that its gear carries."""
-        return self.graph.even(ABS, self.carried)
+        return self.graph.even(ABS, self.gear_torque)
 
     @property
     def warmth(self) -> Expr:

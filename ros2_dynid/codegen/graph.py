@@ -160,8 +160,8 @@ class Graph:
 
     def power(self, x: Expr, exponent: float) -> Expr:
         """Return |x|^exponent."""
-        scaled = self.number(exponent) * self.even(LOG, x)
-        return Expr(self, self._node((EXP, scaled.node), False))
+        log_power = self.number(exponent) * self.even(LOG, x)
+        return Expr(self, self._node((EXP, log_power.node), False))
 
     def add(self, a: Expr, b: Expr) -> Expr:
         """Return a + b, folded if possible."""
@@ -235,17 +235,17 @@ class Graph:
             return (key[1],)  # type: ignore[return-value]
         return ()
 
-    def needed(self, outputs: Iterable[Expr], given: Container[int] = ()) -> list[int]:
+    def needed(self, outputs: Iterable[Expr], available: Container[int] = ()) -> list[int]:
         """Return all nodes the outputs depend on, operands first; not what `given` nodes depend on."""
-        seen: set[int] = set()
+        nodes: set[int] = set()
         stack = [expr.node for expr in outputs]
         while stack:
             node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                if node not in given:
+            if node not in nodes:
+                nodes.add(node)
+                if node not in available:
                     stack.extend(self.operands(node))
-        return sorted(seen)
+        return sorted(nodes)
 
     def count(self, outputs: Iterable[Expr]) -> Count:
         """Count multiplications and additions that the outputs need at every call."""
@@ -338,7 +338,7 @@ def _once(graph: Graph, outputs: Sequence[Expr]) -> list[Expr]:
     sums = {node: _terms(graph, uses, node) for node in nodes if _is_sum(graph, node)}
     inner = {inside for node, terms in sums.items() for inside in _sums_used_once(graph, uses, node)}
     flat = {node: terms for node, terms in sums.items() if node not in inner}
-    built: dict[int, Expr] = {}
+    expressions: dict[int, Expr] = {}
     pairs = _shared_pairs(flat)
 
     for node in nodes:
@@ -346,13 +346,13 @@ def _once(graph: Graph, outputs: Sequence[Expr]) -> list[Expr]:
         if node in inner:
             continue
         if node in flat:
-            built[node] = _sum(graph, uses, flat[node], built, pairs)
+            expressions[node] = _sum(graph, uses, flat[node], expressions, pairs)
         elif key[0] == MUL and not graph.constant[node]:
             x, y = graph.operands(node)
-            built[node] = built[x] * built[y]
+            expressions[node] = expressions[x] * expressions[y]
         else:
-            built[node] = Expr(graph, node)
-    return [built[expr.node] if expr.sign > 0 else -built[expr.node] for expr in outputs]
+            expressions[node] = Expr(graph, node)
+    return [expressions[expr.node] if expr.sign > 0 else -expressions[expr.node] for expr in outputs]
 
 
 def _is_sum(graph: Graph, node: int) -> bool:
@@ -396,9 +396,9 @@ def _shared_pairs(sums: dict[int, list[SignedTerm]]) -> Pairs:
     return {pair: n for pair, n in holders.items() if n > 1}
 
 
-def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> Expr:
+def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], expressions: dict[int, Expr], pairs: Pairs) -> Expr:
     """Build one sum again: shared pairs first, then common factors, then the rest in order."""
-    summands, terms = _take_pairs(terms, built, pairs)
+    summands, terms = _take_pairs(terms, expressions, pairs)
     while True:
         factors: dict[int, list[tuple[SignedTerm, int]]] = defaultdict(list)
         for term in terms:
@@ -412,13 +412,15 @@ def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], built: dict[
             break
         group = factors[common]
         grouped = {term for term, _ in group}
-        inside = graph.sum(built[other] if term[0] > 0 else -built[other] for term, other in group)
-        summands.append(built[common] * inside)
+        inside = graph.sum(expressions[other] if term[0] > 0 else -expressions[other] for term, other in group)
+        summands.append(expressions[common] * inside)
         terms = [t for t in terms if t not in grouped]
-    return graph.sum([*summands, *(built[node] if sign > 0 else -built[node] for sign, node in terms)])
+    return graph.sum([*summands, *(expressions[node] if sign > 0 else -expressions[node] for sign, node in terms)])
 
 
-def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> tuple[list[Expr], list[SignedTerm]]:
+def _take_pairs(
+    terms: list[SignedTerm], expressions: dict[int, Expr], pairs: Pairs
+) -> tuple[list[Expr], list[SignedTerm]]:
     """Return the pairs that other sums hold too, added, and the terms left; the pair held by most sums first.
 
     Every sum makes the same choice, so that the nodes are found again.
@@ -437,5 +439,5 @@ def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -
             return summands, terms
         terms = [t for t in terms if t[1] not in (a, b)]
         (s, x), (r, y) = pair
-        both = built[x] + built[y] if s == r else built[x] - built[y]
+        both = expressions[x] + expressions[y] if s == r else expressions[x] - expressions[y]
         summands.append(both if s > 0 else -both)

@@ -346,7 +346,7 @@ def _fill_source(
     outputs = [expr for group in groups for _, expr in group]
     angles = _angles(graph, outputs)
     known = _known_angles(graph, angles, "[{k}][i]")
-    shared = _shared(graph, groups, known)
+    shared = _shared_nodes(graph, groups, known)
     places = {node: f"kept[{k}][i]" for k, node in enumerate(shared)}
     n = len(robot.active)
     lines = [*_head(n, {"N_ROWS": rows, "N_INPUTS": len(inputs)}), SINCOS]
@@ -358,31 +358,31 @@ def _fill_source(
         [(places[node], Expr(graph, node)) for node in shared],
         functions=_STYLE,
         index="{array}[{index}][i]",
-        given=known,
+        available=known,
     )
     body = [*_load(inputs), *_angle_block(graph, angles)]
     if shared:
         body += _loop(_lines(first, "            "))
     for group in groups:
         targets = [(f"at[{target} * samples + (size_t)i]", expr) for target, expr in group]
-        code = code_of(graph, targets, functions=_STYLE, index="{array}[{index}][i]", given={**known, **places})
+        code = code_of(graph, targets, functions=_STYLE, index="{array}[{index}][i]", available={**known, **places})
         body += _loop(_lines(code, "            "))
     body.insert(0, "        double *restrict at = out + start;")
     lines += [*_blocks(body, len(angles)), "    (void)kept;", "}", "", PYTHON_COMMON, PYTHON_FUNCTION]
     return "\n".join(lines)
 
 
-def _shared(graph: Graph, groups: Sequence[Sequence[Target]], known: Mapping[int, str]) -> list[int]:
+def _shared_nodes(graph: Graph, groups: Sequence[Sequence[Target]], known: Mapping[int, str]) -> list[int]:
     """Return computed nodes that more than one group needs and that some group uses directly."""
-    needed = [set(graph.needed((expr for _, expr in group), known)) for group in groups]
-    times = Counter(node for nodes in needed for node in nodes)
+    needed_nodes = [set(graph.needed((expr for _, expr in group), known)) for group in groups]
+    times = Counter(node for nodes in needed_nodes for node in nodes)
 
     def is_shared(node: int) -> bool:
         key = graph.keys[node]
         return times[node] > 1 and not graph.constant[node] and node not in known and key[0] != VAR
 
     frontier: set[int] = set()
-    for nodes, group in zip(needed, groups, strict=True):
+    for nodes, group in zip(needed_nodes, groups, strict=True):
         direct = {expr.node for _, expr in group}
         for node in nodes:
             if not is_shared(node) and node not in known:
@@ -418,16 +418,16 @@ def _angles(graph: Graph, outputs: Sequence[Expr]) -> list[int]:
 
 
 def _known_angles(graph: Graph, angles: Sequence[int], suffix: str) -> dict[int, str]:
-    known = {}
+    texts = {}
     for node, key in enumerate(graph.keys):
         if key[0] in (SIN, COS) and key[1] in angles:
             array = "sn" if key[0] == SIN else "cs"
-            known[node] = array + suffix.format(k=angles.index(key[1]))
-    return known
+            texts[node] = array + suffix.format(k=angles.index(key[1]))
+    return texts
 
 
 def _code(graph: Graph, targets: Sequence[Target], angles: Sequence[int], index: str, suffix: str) -> Code:
-    return code_of(graph, targets, functions=_STYLE, index=index, given=_known_angles(graph, angles, suffix))
+    return code_of(graph, targets, functions=_STYLE, index=index, available=_known_angles(graph, angles, suffix))
 
 
 def _read_constants(code: Code) -> list[str]:

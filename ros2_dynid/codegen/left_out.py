@@ -19,9 +19,9 @@ def left_out(robot: Robot, chi: Array, form: str, *, rotors: bool) -> list[str]:
     drives = by_joint(robot, chi)
     notes = []
     if not rotors and np.any(drives[:, IA]):
-        notes.append(f"{form} has no rotor inertia: {_listed(robot, chi, ('Ia',))} left out")
+        notes.append(f"{form} has no rotor inertia: {_list_values(robot, chi, ('Ia',))} left out")
     if np.any(drives[:, OFF]):
-        notes.append(f"{form} has no constant torque: {_listed(robot, chi, ('off',))} left out")
+        notes.append(f"{form} has no constant torque: {_list_values(robot, chi, ('off',))} left out")
     negative = [
         f"{kind}{j + 1}"
         for j in range(robot.n)
@@ -32,17 +32,17 @@ def left_out(robot: Robot, chi: Array, form: str, *, rotors: bool) -> list[str]:
         notes.append(f"{form} takes no negative drive parameter: {', '.join(negative)} written as 0")
     if robot.coupling:
         motors = ", ".join(robot.joints[c.motor - 1].name for c in robot.coupling)
-        named = _listed(robot, chi, ("Iam", "Fvm", "Fcm"))
-        notes.append(f"{form} has no coupled motors: the coupling of {motors} left out{f' ({named})' if named else ''}")
+        names = _list_values(robot, chi, ("Iam", "Fvm", "Fcm"))
+        notes.append(f"{form} has no coupled motors: the coupling of {motors} left out{f' ({names})' if names else ''}")
     if robot.friction:
         terms = ", ".join(f"{term.name} {term.coefficient:.4g}" for term in robot.friction)
         notes.append(f"{form} has viscous and Coulomb friction only: {terms} left out")
     if robot.forces:
-        named = _listed(robot, chi, SYMBOLS)
-        notes.append(f"{form} has no springs, cylinders or cables: {named or 'those of the robot'} left out")
+        names = _list_values(robot, chi, SYMBOLS)
+        notes.append(f"{form} has no springs, cylinders or cables: {names or 'those of the robot'} left out")
     return notes
 
 
-def _listed(robot: Robot, chi: Array, kinds: tuple[str, ...]) -> str:
+def _list_values(robot: Robot, chi: Array, kinds: tuple[str, ...]) -> str:
     pairs = zip(standard_names(robot), chi, strict=True)
     return ", ".join(f"{name} {value:.4g}" for name, value in pairs if split_name(name)[0] in kinds and value)

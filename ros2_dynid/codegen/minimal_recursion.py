@@ -158,7 +158,7 @@ def _joint_inertias(frames: list[Frame], bodies: list[Body], counts: _OperationC
     for frame in frames:
         at, W = frame, _moved_moment(bodies[frame.number - 1].k)
         while not at.revolute and at.parent:
-            W, at = _turned(at, W), frames[at.parent - 1]
+            W, at = _rotate_inertia(at, W), frames[at.parent - 1]
         if at.revolute and at is not frame:
             d = frame.offset[2]
             D[at.number - 1] = _sum(D[at.number - 1], tuple(d * x for x in W))  # type: ignore[arg-type]
@@ -210,14 +210,16 @@ def _joint_torques(
             tau[j] = body.m * motion.A[2] + sum((motion.Omega[2][c] * body.k[c] for c in range(3)), zero) + p[2]
         counts.add("tau")
         own = _plus(rho, p)
-        turned = frame.about.out(own) if frame.parent else own
-        p = frame.fixed_out(turned) if frame.parent else own
+        own_rotated = frame.about.out(own) if frame.parent else own
+        p = frame.fixed_out(own_rotated) if frame.parent else own
         counts.add("p")
         e = _plus(zeta, e)
         if frame.parent:
             x, y, along = frame.offset
             e = frame.about.out([e[0] - along * own[1], e[1] + along * own[0], e[2]])
-            e = frame.fixed_out([e[0] + y * turned[2], e[1] - x * turned[2], e[2] + x * turned[1] - y * turned[0]])
+            e = frame.fixed_out(
+                [e[0] + y * own_rotated[2], e[1] - x * own_rotated[2], e[2] + x * own_rotated[1] - y * own_rotated[0]]
+            )
         counts.add("e")
     for name in ("tau", "p", "e"):
         counts.steps[name].reverse()
@@ -268,13 +270,13 @@ def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
             inertia = _sum(_about_inertia(frame, V), _steiner(s, recursion_with_links))
         else:
             now, later = frame.about.out(l), frame.about.out(moment)
-            carried = [zero, zero, body.m * d]
-            moment = frame.fixed_out(_plus(later, carried))
+            shift = [zero, zero, body.m * d]
+            moment = frame.fixed_out(_plus(later, shift))
             counts.add("l")
             before = [s[0], s[1], zero]
             inertia = _sum(_about_inertia(frame, V), _steiner([zero, zero, d], now))
-            inertia = _sum(inertia, _steiner(before, _plus(later, carried)))
-            square = carried[2] * d
+            inertia = _sum(inertia, _steiner(before, _plus(later, shift)))
+            square = shift[2] * d
             inertia = _sum(inertia, (square, zero, zero, square, zero, zero))
         inertia = _fixed_inertia(frame, inertia)
         counts.add("J")
@@ -389,7 +391,7 @@ def _fixed_inertia(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
     return J
 
 
-def _turned(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
+def _rotate_inertia(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
     return _fixed_inertia(frame, _about_inertia(frame, J))
 
 

@@ -57,12 +57,12 @@ def constants_of(
     names: dict[bytes, str] = {}
     support = np.flatnonzero(X.any(axis=1))
     power = np.array([_POWER.get(space.slots[k][0], 0) for k in support])
-    scaled = X[support] * (plan.unit**power)[:, None]
-    first = np.argmax(scaled != 0.0, axis=1)
-    signs = np.sign(scaled[np.arange(len(support)), first]).astype(int)
+    rows_in_unit = X[support] * (plan.unit**power)[:, None]
+    first = np.argmax(rows_in_unit != 0.0, axis=1)
+    signs = np.sign(rows_in_unit[np.arange(len(support)), first]).astype(int)
     # equal up to rounding: twelve digits of the largest entry (+ 0.0 turns -0.0 into 0.0)
-    digits = np.round(scaled * signs[:, None] / np.abs(scaled).max(initial=1e-300), 12) + 0.0
-    for k, row, sign, key in zip(support, scaled, signs, digits, strict=True):
+    digits = np.round(rows_in_unit * signs[:, None] / np.abs(rows_in_unit).max(initial=1e-300), 12) + 0.0
+    for k, row, sign, key in zip(support, rows_in_unit, signs, digits, strict=True):
         slot = space.slots[k]
         name = names.get(key.tobytes())
         if name is None:

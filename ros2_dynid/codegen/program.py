@@ -205,17 +205,17 @@ def reference_samples(
         still = np.zeros_like(row[0])
         contact = contact_torque(robot, q, wrench, joint, pose)
         rigid = frictionless(robot, chi)
-        carried = inverse_dynamics(*rigid, *row)[0] - contact  # by the gears: links, rotors and the wrench
+        gear_torque = inverse_dynamics(*rigid, *row)[0] - contact  # by the gears: links, rotors and the wrench
         plain = replace(robot, friction=())
         friction = inverse_dynamics(plain, chi, *row)[0] - inverse_dynamics(*rigid, *row)[0]
-        friction = friction + terms_torque(robot, dq, np.sign(dq), carried, temperature)
+        friction = friction + terms_torque(robot, dq, np.sign(dq), gear_torque, temperature)
         steady = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
         test = {
             "q": q,
             "dq": dq,
             "ddq": ddq,
-            "tau": carried + friction,
-            "carried": carried,
+            "tau": gear_torque + friction,
+            "carried": gear_torque,
             "F": friction,
             "M": inertia_matrix(robot, chi, q[None])[0],
             "Q": gravity_torque(robot, chi, q[None])[0],

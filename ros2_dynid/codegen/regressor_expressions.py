@@ -124,13 +124,13 @@ def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
         v_parent = v[i - 1] if i else [zero] * 3
         g_parent, level = height[i - 1] if i else (up, ground)
         w_turned, p = frame.fixed_into(w_parent), frame.offset
-        moved = frame.fixed_into(v_parent)
-        moved = [
-            moved[0] + w_turned[1] * p[2] - w_turned[2] * p[1],
-            moved[1] + w_turned[2] * p[0] - w_turned[0] * p[2],
-            moved[2] + w_turned[0] * p[1] - w_turned[1] * p[0],
+        velocity = frame.fixed_into(v_parent)
+        velocity = [
+            velocity[0] + w_turned[1] * p[2] - w_turned[2] * p[1],
+            velocity[1] + w_turned[2] * p[0] - w_turned[0] * p[2],
+            velocity[2] + w_turned[0] * p[1] - w_turned[1] * p[0],
         ]
-        here = frame.about.into(moved)
+        here = frame.about.into(velocity)
         if not frame.revolute:
             here = [here[0], here[1], here[2] + dq[j - 1]]
         v.append(here)

@@ -62,16 +62,16 @@ def code_of(
     real: str = "double",
     functions: Mapping[str, str],
     index: str = "{array}[{index}]",
-    given: Mapping[int, str] | None = None,
+    available: Mapping[int, str] | None = None,
 ) -> Code:
     """Return the body that computes the outputs, given as (target, expression).
 
     functions: how to write the functions UNARY of {x}; index: how to write an element of an input array; given: nodes
     that are computed already, and where they are found.
     """
-    given = given or {}
-    nodes = graph.needed((expr for _, expr in outputs), given)
-    writer = _Writer(graph, [expr for _, expr in outputs], nodes, real, functions, index, given)
+    available = available or {}
+    nodes = graph.needed((expr for _, expr in outputs), available)
+    writer = _Writer(graph, [expr for _, expr in outputs], nodes, real, functions, index, available)
     for node in nodes:
         writer.visit(node)
     finals = tuple(Statement(target, writer.signed(expr)) for target, expr in outputs)
@@ -94,12 +94,12 @@ class _Writer:
         real: str,
         functions: Mapping[str, str],
         index: str,
-        given: Mapping[int, str],
+        available: Mapping[int, str],
     ) -> None:
-        self.graph, self.real, self.functions, self.index, self.given = graph, real, functions, index, given
+        self.graph, self.real, self.functions, self.index, self.available = graph, real, functions, index, available
         self.uses: Counter[int] = Counter(expr.node for expr in outputs)
         for node in nodes:
-            if not graph.constant[node] and node not in given:
+            if not graph.constant[node] and node not in available:
                 self.uses.update(graph.operands(node))
         self.text: dict[int, tuple[str, int]] = {}  # text and how tightly it binds: 0 sum, 1 product, 2 name
         self.constants: dict[int, str] = {}
@@ -111,8 +111,8 @@ class _Writer:
     def visit(self, node: int) -> None:
         key = self.graph.keys[node]
         op = key[0]
-        if node in self.given:
-            self.text[node] = self.given[node], 2
+        if node in self.available:
+            self.text[node] = self.available[node], 2
             return
         if self.graph.constant[node]:
             if op == NUM:

@@ -58,7 +58,7 @@ def updated_urdf(
         raise InputError("the URDF is not in UTF-8", "convert it first", source)
     tree = parse_urdf(text, source)
     chain = select_chain(tree, base_link, tip_link, hold)
-    if [placed.urdf.name for placed in chain.joints] != [joint.name for joint in robot.joints]:
+    if [chain_joint.urdf.name for chain_joint in chain.joints] != [joint.name for joint in robot.joints]:
         raise InputError(
             "the joints of the URDF are not those of the model", "give the URDF that was identified", source
         )
@@ -67,22 +67,22 @@ def updated_urdf(
     edits: list[tuple[int, int, bytes]] = []
     zero = replace(robot, passive=())  # the file's own zero, whatever the offsets of joints that follow others
     poses = [np.eye(4), *frames(zero, np.zeros((1, robot.n)))[0]]
-    for number, placed in enumerate(chain.joints, start=1):
+    for number, chain_joint in enumerate(chain.joints, start=1):
         kinds = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
         if any(f"{kind}{number}" in parameters for kind in kinds):
             XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = (parameters.get(f"{kind}{number}", 0.0) for kind in kinds)
             total = Inertia(M, np.array([MX, MY, MZ]), np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]]))
             into = inverse(poses[number])
-            carried = [link for link in chain.links if link.carrier == number]
+            own_links = [link for link in chain.links if link.carrier == number]
             others = merged(
                 body.moved(into @ link.pose)
-                for link in carried
-                if link.name != placed.urdf.child and (body := tree.links[link.name]) is not None
+                for link in own_links
+                if link.name != chain_joint.urdf.child and (body := tree.links[link.name]) is not None
             )
             rest = Inertia(
                 total.mass - others.mass, total.first_moment - others.first_moment, total.matrix - others.matrix
             )
-            own = next(link for link in carried if link.name == placed.urdf.child)
+            own = next(link for link in own_links if link.name == chain_joint.urdf.child)
             body = rest.moved(inverse(into @ own.pose))
             fault = "negative mass" if body.mass < 0 else body.fault()
             if fault:
@@ -93,7 +93,7 @@ def updated_urdf(
             for kind, attribute in (("Fv", "damping"), ("Fc", "friction"))
             if f"{kind}{number}" in parameters
         }
-        edits += _dynamics_edits(text, places.joints[placed.urdf.name], friction)
+        edits += _dynamics_edits(text, places.joints[chain_joint.urdf.name], friction)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text, notes
@@ -237,8 +237,8 @@ def _inside(text: bytes, tag: _Tag, block: bytes, indent: bytes, name: bytes) ->
     end = _tag_end(text, tag.start)
     start_tag = text[tag.start : end]
     if start_tag.endswith(b"/>"):
-        opened = start_tag[:-2].rstrip() + b">"
-        return tag.start, end, opened + block + b"\n" + indent + b"</" + name + b">"
+        open_tag = start_tag[:-2].rstrip() + b">"
+        return tag.start, end, open_tag + block + b"\n" + indent + b"</" + name + b">"
     return end, end, block
 
 

@@ -87,7 +87,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "base",
-        help="which combinations of parameters can be identified from the robot's torques",
+        help="compute the base parameters: the combinations that torques identify",
         description="Compute the base parameters: which standard parameters affect the model, which only in "
         "combination, and what the combinations are. Each base parameter has a leader with coefficient 1; "
         "W chi = W[:, leaders] base for every motion.",
@@ -111,15 +111,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "--only",
         metavar="GROUPS",
         type=items,
-        help="parameter groups, of inertial,rotor,friction,offset (default: all; accel and energy have no friction and "
-        "offset)",
+        help="parameter groups, some of inertial,rotor,friction,offset (default: all; accel and energy have no "
+        "friction and offset)",
     )
     group.add_argument(
         "--order",
         metavar="NAMES",
         type=items,
         help="preferred leaders, separated by commas: parameters (ZZ1), kinds (Ia), groups (rotor), joint numbers (6); "
-        "the rest follows in the standard order. rotor,6,5,4,3,2,1 keeps rotors, then the last link's parameters",
+        "the others follow in the standard order. Example: rotor,6,5,4,3,2,1 prefers rotors, then the last link",
     )
     group.add_argument(
         "--tolerance",
@@ -132,7 +132,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--scale",
         choices=("auto", "always", "never"),
         default="auto",
-        help="optimise the sample points so that W's elements have similar sizes (default: where the rank is unclear)",
+        help="optimise the sample points so that W's elements have similar sizes (auto: if the rank is unclear)",
     )
     group.add_argument("--tilting-base", action="store_true", help="the base tilts: gravity may have any direction")
     group.add_argument(

@@ -34,8 +34,8 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "check",
-        help="is this recording usable?",
-        description="Check a recording before it is used: rate, jitter, gaps, repeated and backward stamps, NaN, stuck "
+        help="check whether a recording is usable",
+        description="Check a recording before you use it: rate, jitter, gaps, repeated and backward stamps, NaN, stuck "
         "and quantised signals, missing efforts and velocities, saturation, sign and unit of the efforts, and how much "
         "each joint moved. The exit code is 0 whenever the recording could be read; see `verdict` in the JSON.",
     )

@@ -36,14 +36,14 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "convert",
-        help="csv, npz and rosbag2, any to any, cutting by time",
-        description="Write a recording in another form. OUT ends in .csv, .npz or .mcap; any other name becomes a "
+        help="convert a recording between CSV, npz and rosbag2, or cut it",
+        description="Write a recording in another format. OUT ends in .csv, .npz or .mcap; any other name becomes a "
         "rosbag2 folder. With --robot the joints are those of the robot, in its order.",
     )
     parser.add_argument("input", metavar="IN", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
     parser.add_argument("output", metavar="OUT", help=".csv, .npz or .mcap file, or the folder of a rosbag2 bag")
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
-    parser.add_argument("--out-topic", metavar="TOPIC", default="/joint_states", help="topic of a bag that is written")
+    parser.add_argument("--out-topic", metavar="TOPIC", default="/joint_states", help="topic in the written bag")
     add_robot_arguments(parser, positional=False, required=False)
     add_reading_arguments(parser)
 

@@ -21,14 +21,25 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
-        "demo", help="the whole loop over real ROS 2 nodes on a simulated robot, then the report"
+        "demo",
+        help="run the whole loop on a simulated robot over ROS 2 nodes and write a report",
+        description="Plan, record, identify, validate and feed forward on a simulated robot, over real ROS 2 nodes in "
+        "processes of their own, and identify a payload. The results are compared with the true values.",
     )
-    parser.add_argument("--robot", metavar="ROBOT", default="demo6", help="URDF, robot file or shipped robot (demo6)")
-    parser.add_argument("--seed", type=int, default=1, help="of the true parameters, the noise and the plans (1)")
-    parser.add_argument("--duration", type=float, default=8.0, help="of the exciting trajectory [s] (default 8)")
-    parser.add_argument("--payload", type=float, default=1.5, help="mass of the payload to be found [kg] (1.5)")
-    parser.add_argument("--panel", action="store_true", help="serve the panel: watch, and stop, in the browser")
-    parser.add_argument("-o", "--output", metavar="DIR", help="new folder for what it writes (dynid_demo_DATE)")
+    parser.add_argument(
+        "--robot", metavar="ROBOT", default="demo6", help="URDF, robot file or shipped robot (default demo6)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=1, help="seed of true parameters, noise and plans (default 1)"
+    )
+    parser.add_argument("--duration", metavar="S", type=float, default=8.0, help="exciting trajectory [s] (default 8)")
+    parser.add_argument(
+        "--payload", metavar="KG", type=float, default=1.5, help="mass of the payload [kg] (default 1.5)"
+    )
+    parser.add_argument(
+        "--panel", action="store_true", help="serve the panel, to watch and stop the robot in the browser"
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", help="output folder, must be new (default dynid_demo_DATE)")
 
 
 def run(args: argparse.Namespace) -> DemoOutcome:
@@ -39,7 +50,7 @@ def run(args: argparse.Namespace) -> DemoOutcome:
     if not args.duration > 0 or not args.payload > 0:
         raise InputError("--duration and --payload must be positive", "give seconds and kilograms above 0")
     if args.seed < 0:
-        raise InputError(f"--seed {args.seed}", "give a number from 0 on")
+        raise InputError(f"--seed {args.seed}", "give a whole number from 0")
     check_installation()
     folder = Path(args.output or time.strftime("dynid_demo_%Y%m%d_%H%M%S")).resolve()
     if folder.exists():
@@ -95,7 +106,7 @@ def show(outcome: DemoOutcome, console: Console) -> None:
         console.print(section, markup=False, style="bold")
         for name, text in rows:
             console.print(f"  {name}: {text}", markup=False)
-    for goal, reached in outcome.goals.items():
-        console.print(f"{'yes' if reached else 'NO ':3s}  {goal}", markup=False)
+    for goal, success in outcome.goals.items():
+        console.print(f"{'yes' if success else 'NO ':3s}  {goal}", markup=False)
     console.print(f"report: {outcome.report}", markup=False, soft_wrap=True)
     console.print(f"{outcome.seconds:.0f} s; recordings, model and logs are in {outcome.folder}", markup=False)

@@ -49,8 +49,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "excite",
         help="plan an exciting trajectory within all limits",
         description="Plan a trajectory that excites the base parameters well: a Fourier series optimised on the torque "
-        "regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest and keeps "
-        "every limit, minus a margin, at its exact extrema. The file is a trajectory_msgs/JointTrajectory.",
+        "regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest. Every "
+        "limit, less a margin, is checked at the exact extrema. The file is a trajectory_msgs/JointTrajectory.",
     )
     add_robot_arguments(parser)
     group = parser.add_argument_group("trajectory")
@@ -60,12 +60,15 @@ def add_parser(subparsers: Subparsers) -> None:
         default="fourier",
         help="fourier (default); points: optimum points and quintics; static: static poses, for gravity; ramps: "
         "constant velocities, for friction; friction: ramps at several gravity loads; validation: a different Fourier "
-        "series, to validate with",
+        "series, for validation",
     )
     group.add_argument(
-        "--only", metavar="GROUPS", type=items, help="parameters to excite, of inertial,rotor,friction,offset"
+        "--only",
+        metavar="GROUPS",
+        type=items,
+        help="parameter groups to excite, some of inertial,rotor,friction,offset",
     )
-    group.add_argument("--rows", metavar="R", type=int, help="rows of W for points (default twice the base parameters)")
+    group.add_argument("--rows", metavar="R", type=int, help="points: rows of W (default: twice the base parameters)")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random starts (default 0)")
     group.add_argument("--duration", metavar="S", type=float, default=10.0, help="Fourier period [s] (default 10)")
     group.add_argument(
@@ -79,26 +82,26 @@ def add_parser(subparsers: Subparsers) -> None:
         "(default: cond with --only inertial, else normalised)",
     )
     group.add_argument(
-        "--weights", metavar="LIST", type=numbers, help="weight of each joint's torque, separated by commas"
+        "--weights", metavar="LIST", type=numbers, help="weight of each joint's torque, a list separated by commas"
     )
     group.add_argument(
         "--equilibrium",
         metavar="X",
         type=float,
         default=0.06,
-        help="weight of S beside cond, for points (default 0.06)",
+        help="points: weight of the equilibrium S relative to cond (default 0.06)",
     )
     group.add_argument(
         "--optimiser",
         choices=("gradient", "nelder-mead", "quasi-newton", "powell"),
         default="gradient",
-        help="for points: exact gradients over points and times (default), or one of the paper's, over points alone",
+        help="points: gradient optimises points and times (default), the paper's optimisers the points only",
     )
     group.add_argument(
         "--measure",
         choices=("svd", "qr", "frobenius"),
         default="svd",
-        help="for points with an optimiser of the paper: which condition number it minimises (default svd)",
+        help="points with one of the paper's optimisers: condition number to minimise (default svd)",
     )
     group.add_argument("--poses", metavar="N", type=int, default=20, help="static: number of poses (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")
@@ -106,7 +109,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--time-budget",
         metavar="S",
         type=float,
-        help="time for reading and searching [s] (default: 45; 8 with --only inertial, 12 for points)",
+        help="computing time, reading included [s] (default: 45; 8 with --only inertial, 12 for points)",
     )
     safety = parser.add_argument_group("safety")
     safety.add_argument(
@@ -118,11 +121,17 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     for kind, unit in (("position", "rad or m, to both sides of 0"), ("velocity", "rad/s or m/s")):
         safety.add_argument(
-            f"--max-{kind}", metavar="X", type=float, help=f"{kind} limit, beside the robot's own [{unit}]"
+            f"--max-{kind}",
+            metavar="X",
+            type=float,
+            help=f"{kind} limit of all joints, besides the robot's own [{unit}]",
         )
     for kind, unit in (("acceleration", "rad/s^2 or m/s^2"), ("effort", "N.m or N")):
         safety.add_argument(
-            f"--max-{kind}", metavar="X", type=float, help=f"{kind} limit, beside the robot's own [{unit}]"
+            f"--max-{kind}",
+            metavar="X",
+            type=float,
+            help=f"{kind} limit of all joints, besides the robot's own [{unit}]",
         )
     safety.add_argument(
         "--start", metavar="LIST", type=numbers, help="pose at start and end [rad or m], separated by commas"
@@ -140,9 +149,15 @@ def add_parser(subparsers: Subparsers) -> None:
         default=0.2,
         help="speed of the rehearsal, as a fraction (default 0.2)",
     )
-    output.add_argument("--figures", metavar="FILE", help="write figures; their names begin like FILE, e.g. plan.png")
     output.add_argument(
-        "--noise", metavar="X", type=float, default=1.0, help="torque noise for predicted deviations [N.m] (default 1)"
+        "--figures", metavar="FILE", help="write figures; their names start like FILE, such as plan.png"
+    )
+    output.add_argument(
+        "--noise",
+        metavar="X",
+        type=float,
+        default=1.0,
+        help="torque noise for the predicted standard deviations [N.m] (default 1)",
     )
     output.add_argument("--preview", action="store_true", help="open the trajectory in the browser")
     output.add_argument("--save-preview", metavar="FILE.html", help="save the preview page as a single file")
@@ -220,12 +235,12 @@ def show(outcome: PlanOutcome, console: Console) -> None:
     rows = []
     for value, text, unit in (
         (outcome.cond, "condition number of W", ""),
-        (outcome.cond_normalised, "the same, columns of norm 1", ""),
+        (outcome.cond_normalised, "condition number, columns of norm 1", ""),
         (outcome.S, "equilibrium S", ""),
         (outcome.rows, "rows of W", ""),
         (outcome.duration, "duration", " s"),
-        (outcome.clearance, "smallest distance of capsules", " m"),
-        (outcome.exact_clearance, "smallest distance of close links", " m"),
+        (outcome.clearance, "smallest distance between capsules", " m"),
+        (outcome.exact_clearance, "smallest distance between close links", " m"),
         (outcome.seconds, "found in", " s"),
     ):
         if value is not None and value < float("inf"):  # a series starts at rest: zeros in W, and S has no bound

@@ -62,40 +62,44 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "export",
         help="C or NumPy code of the dynamics, a file for the C++ runtime, a URDF or MJCF with identified parameters",
-        description="Generate the inverse dynamics of this robot with these parameters as C99 or NumPy code that needs "
-        "nothing else, split into a background and a synchronous task as well; or write the standard parameters back "
-        "into the URDF, keeping its formatting. The C folder has a CMakeLists.txt and a program that checks itself. "
-        "--to runtime writes one file that the C++ runtime and the ros2_control controllers read. --to mjcf writes a "
-        "model for MuJoCo: bodies, armature, damping, frictionloss, motors with effort limits, the URDF's meshes.",
+        description="Write a model for use elsewhere. c and numpy: the inverse dynamics as code without dependencies, "
+        "as one function and split into a background and a synchronous task; C code comes with CMakeLists.txt and a "
+        "self-test. urdf: the URDF with the identified parameters, its formatting kept. mjcf: a MuJoCo model with "
+        "bodies, armature, damping, frictionloss, motors and meshes. runtime: one file for the C++ runtime and the "
+        "ros2_control controllers.",
     )
     text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
     add_robot_arguments(parser, help_text=text)
     group = parser.add_argument_group("export")
-    group.add_argument("--to", choices=TARGETS, default="c", help="what to write; default c")
-    group.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the files (made if missing)")
+    group.add_argument("--to", choices=TARGETS, default="c", help="output format (default c)")
+    group.add_argument("-o", "--output", metavar="DIR", required=True, help="output folder (created if missing)")
     group.add_argument(
         "--only",
         metavar="LIST",
         type=items,
-        help="parameters that appear, separated by commas: groups (inertial,rotor,friction,offset), of which the base "
-        "parameters, or standard parameters by name (M6,MZ6), all others being zero; default: a model's essential or "
-        "base parameters, all of them if it serves consistent ones; of a robot inertial,rotor and, if "
-        "it has any, friction and offset",
+        help="parameters in the code, separated by commas: groups (inertial,rotor,friction,offset), reduced to base "
+        "parameters, or standard parameters by name (M6,MZ6), all others being zero. Default for a model: its "
+        "essential or base parameters, or all if it uses consistent ones; for a robot: inertial,rotor, and "
+        "friction and offset if it has any",
     )
     group.add_argument("--name", metavar="NAME", help="prefix of files and functions (default: the robot's name)")
     group.add_argument(
-        "--parameters-at-run-time", action="store_true", help="pass the parameters instead of compiling in"
+        "--parameters-at-run-time",
+        action="store_true",
+        help="pass the parameters at run time instead of compiling them in",
     )
-    group.add_argument("--load", action="store_true", help="a load at the tool, ten parameters given at run time")
-    group.add_argument("--wrench", action="store_true", help="an external wrench at the tool as an input [N, N.m]")
+    group.add_argument("--load", action="store_true", help="add a load at the tool; its ten parameters are an input")
+    group.add_argument("--wrench", action="store_true", help="add an external wrench at the tool as an input [N, N.m]")
     group.add_argument(
         "--tool", metavar="LINK", help="link that load and wrench refer to (default: the last joint's frame)"
     )
     group.add_argument("--float", action="store_true", help="single instead of double precision (C only)")
     group.add_argument(
-        "--effort", metavar="N", type=int, help="forms to count in the search for few operations (default 60)"
+        "--effort", metavar="N", type=int, help="candidate forms in the search for the fewest operations (default 60)"
     )
-    group.add_argument("--urdf", metavar="FILE", help="with a model: the URDF to update, or whose shapes go into MJCF")
+    group.add_argument(
+        "--urdf", metavar="FILE", help="with a model: the URDF to update (urdf) or to take meshes from (mjcf)"
+    )
 
 
 def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
@@ -108,9 +112,9 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     if args.to == "mjcf":
         return _mjcf(args, robot, model)
     if args.float and args.to != "c":
-        raise InputError("--float goes with C only", "use --to c")
+        raise InputError("--float is for C only", "use --to c")
     if args.effort is not None and args.effort < 1:
-        raise InputError(f"--effort {args.effort} is less than 1", "give a number of forms to count, such as 60")
+        raise InputError(f"--effort {args.effort} is less than 1", "give a number of candidate forms, such as 60")
     from ros2_dynid.codegen.emit_c import emit_c
     from ros2_dynid.codegen.emit_numpy import emit_numpy
     from ros2_dynid.codegen.operation_search import EFFORT
@@ -133,13 +137,13 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     name = identifier(args.name or robot.name)
     program = program_of(robot, parameters, values, options, about=about, name=name)
     files = emit_c(program) if args.to == "c" else emit_numpy(program)
-    written = write_files(Path(args.output), {file: text.encode() for file, text in files.items()})
+    paths = write_files(Path(args.output), {file: text.encode() for file, text in files.items()})
     functions = {
         name: OperationCount(g.count.multiplications, g.count.additions) for name, g in program.functions.items()
     }
     torque = functions["torque"]
-    used = dict(zip(parameters, (float(v) for v in values), strict=True))
-    return CodeOutcome(torque.multiplications, torque.additions, functions, used, written)
+    value_by_name = dict(zip(parameters, (float(v) for v in values), strict=True))
+    return CodeOutcome(torque.multiplications, torque.additions, functions, value_by_name, paths)
 
 
 def _read(args: argparse.Namespace) -> tuple[Robot, IdentifiedModel | None]:
@@ -164,13 +168,15 @@ def _parameters(
     if model is None:
         parameters, values = chosen_parameters(robot, args.only)
         return parameters, values, ["Parameters: a priori, from the description of the robot."]
-    kept = model.names if model.essential is None or model.serve != BASE else model.essential
-    rows = [k for k, name in enumerate(model.names) if name in set(kept)]
+    selected_names = model.names if model.essential is None or model.serve != BASE else model.essential
+    rows = [k for k, name in enumerate(model.names) if name in set(selected_names)]
     if args.only:
         unknown = [x for x in args.only if x not in GROUPS and x not in model.names and x not in model.leaders]
         if unknown:
-            known = ", ".join((*GROUPS, *model.names))
-            raise InputError(f"--only {unknown[0]!r} is not a group or parameter of the model", f"choose from {known}")
+            choices = ", ".join((*GROUPS, *model.names))
+            raise InputError(
+                f"--only {unknown[0]!r} is not a group or parameter of the model", f"choose from {choices}"
+            )
         rows = [k for k in rows if {group_of(model.leaders[k]), model.names[k], model.leaders[k]} & set(args.only)]
     if not rows:
         raise InputError("--only leaves no parameter", f"choose from {', '.join(GROUPS)}")
@@ -190,8 +196,8 @@ def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | No
 
     chi = standard_vector(robot) if model is None else model.chi
     data = runtime_bytes(robot, chi, None if model is None else error_bars(model))
-    written = write_files(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
-    return RuntimeOutcome(written, model is not None)
+    paths = write_files(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
+    return RuntimeOutcome(paths, model is not None)
 
 
 def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
@@ -199,7 +205,7 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
 
     path = args.urdf or (args.robot if model is None else None)
     if path is None:
-        raise InputError("a model does not hold the URDF", "give it: --urdf FILE")
+        raise InputError("a model file does not contain the URDF", "give it: --urdf FILE")
     return export_urdf(model or robot, path, args.output, chain=_chain(args))
 
 

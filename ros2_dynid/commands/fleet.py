@@ -25,17 +25,21 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "fleet",
-        help="models of many robots from many recordings, and which robots stand out",
+        help="identify many robots from many recordings, and name those that stand out",
         description="Identify every robot of a fleet file from its recordings, compare robots of one kind, and follow "
         "their friction over time. A second run computes only what is new or changed.",
     )
-    parser.add_argument("file", metavar="FLEET.yaml", help="the robots and where their recordings are")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the result, kept between runs")
+    parser.add_argument("file", metavar="FLEET.yaml", help="fleet file: the robots and their recordings")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="result folder; a later run reuses what it contains"
+    )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786")
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://10.0.0.1:8786"
+    )
     where.add_argument(
         "--workers", metavar="N", type=int,
-        help="processes of this machine (default: as many as cores; 0: everything in this process, without Dask)",
+        help="worker processes on this machine (default: one per core; 0: this process only, without Dask)",
     )  # fmt: skip
 
 
@@ -78,6 +82,6 @@ def show(outcome: FleetOutcome, console: Console) -> None:
     if len(outcome.failed) > MAX_SHOWN_ROBOTS:
         console.print(f"... and {len(outcome.failed) - MAX_SHOWN_ROBOTS} more recordings that could not be used")
     console.print(
-        f"{outcome.recordings} recordings, {outcome.mapped} of them read anew; {outcome.reduced} robots identified anew"
+        f"{outcome.recordings} recordings, {outcome.mapped} newly read; {outcome.reduced} robots newly identified"
     )
     console.print(f"report: {outcome.page}", markup=False, soft_wrap=True)

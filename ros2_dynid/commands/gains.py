@@ -30,14 +30,19 @@ USUAL_OPTIONS = ("--empty", "--loaded", "--mass", "--load", "--topic", "--column
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("gains", help="identify the drive gains (torque for each unit of effort)")
+    parser = subparsers.add_parser(
+        "gains",
+        help="identify the drive gains (torque per unit of recorded effort)",
+        description="Identify the drive gains from recordings of the same motions without and with a known payload.",
+    )
     add_robot_arguments(parser)
     parser.add_argument("--empty", metavar="BAG", action="append", required=True, help="recording without the payload")
     parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the payload")
     parser.add_argument("--mass", metavar="KG", type=float, required=True, help="mass of the payload [kg]")
     parser.add_argument(
         "--load", metavar="X", type=float, nargs=10, default=(),
-        help="ten parameters of the payload, XX XY XZ YY YZ ZZ MX MY MZ M, in the last joint's frame: all joints at once",  # noqa: E501
+        help="ten parameters of the payload, XX XY XZ YY YZ ZZ MX MY MZ M, in the last joint's frame; "
+        "with them all joints are fitted together",
     )  # fmt: skip
     add_sensor_argument(parser)
     add_preparation_arguments(parser)
@@ -59,12 +64,10 @@ def run(args: argparse.Namespace) -> GainsOutcome:
 
 def show(outcome: GainsOutcome, console: Console) -> None:
     """Print the gains."""
-    console.print(
-        "drive gains [N.m or N for each unit of the recorded effort], +- one standard deviation", markup=False
-    )
+    console.print("drive gains [N.m or N per unit of the recorded effort], +- one standard deviation", markup=False)
     for name, gain in outcome.gains.items():
         if gain is None:
-            console.print(f"  {name}: not found; use a heavier payload further out", markup=False)
+            console.print(f"  {name}: not identified; use a heavier payload, further from the joint", markup=False)
         else:
             std = outcome.std[name]
             spread = "" if std is None else f" +- {std:.2g}"

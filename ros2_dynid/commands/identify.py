@@ -53,11 +53,17 @@ USUAL_OPTIONS = (
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("identify", help="identify base parameters with error bars from recordings")
+    parser = subparsers.add_parser(
+        "identify",
+        help="identify base parameters with error bars from recordings",
+        description="Identify the base parameters and the friction of a robot from recordings of joint states and "
+        "efforts, with error bars, and validate the model on data that were not fitted. With -o, write the model and "
+        "a report.",
+    )
     add_robot_arguments(parser)
-    parser.add_argument("recordings", metavar="BAG", nargs="+", help="recordings: rosbags, csv or npz files")
+    parser.add_argument("recordings", metavar="BAG", nargs="+", help="recordings: rosbags, CSV or npz files")
     parser.add_argument("-o", "--output", metavar="DIR", help="folder for model.yaml and the report")
-    parser.add_argument("--overwrite", action="store_true", help="replace a model in the folder")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing model in the folder")
     parser.add_argument(
         "--method", choices=[str(method) for method in Method], default="wls", help="estimator (default: wls)"
     )
@@ -69,7 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--cross-validate",
         metavar="K",
         type=int,
-        help="validate on K held-out stretches in turn; 0: no validation (default: 5 without --validate)",
+        help="K-fold cross-validation over parts of the recordings; 0: none (default: 5 without --validate)",
     )
     parser.add_argument("--essential", action="store_true", help="drop parameters that the data do not support")
     parser.add_argument(
@@ -86,7 +92,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--consistent",
         action="store_true",
-        help="serve physically consistent parameters, even where the base parameters would do",
+        help="use physically consistent parameters even where base parameters suffice",
     )
     parser.add_argument(
         "--friction",
@@ -114,7 +120,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--torque-sensor",
         metavar="SENSOR",
         default="link",
-        help="what the link-side torque sensor includes, where it is recorded beside motor efforts (columns "
+        help="what the link-side torque sensor includes, if recorded in addition to motor efforts (columns "
         "NAME.torque, or --torque-topic): link (default), link+Fc, ...; both signals are fitted together",
     )
     parser.add_argument(
@@ -208,24 +214,31 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
     if at_link:
         alike = len(at_link) == len(outcome.sensors) and len(set(at_link.values())) == 1
         which = next(iter(at_link.values())) if alike else ", ".join(f"{k} {v}" for k, v in at_link.items())
-        console.print(f"efforts are of torque sensors ({which}), and so are the torques of the model", markup=False)
+        console.print(
+            f"efforts come from torque sensors ({which}); the model predicts the torques at these sensors", markup=False
+        )
     if outcome.second:
         seconds = [
             (name, row.sensor, f"{row.fit.rms:.4g}", f"{100 * row.fit.relative:.2f} %", f"{row.bias:.3g}", _drive(row))
             for name, row in outcome.second.items()
         ]
         heads = [Column("joint"), Column("sensor"), *(Column(x, right=True) for x in ("rms", "relative", "bias"))]
-        print_table(console, [*heads, Column("drive")], seconds, title="second efforts, fitted beside the first")
+        print_table(
+            console,
+            [*heads, Column("drive")],
+            seconds,
+            title="link-side torques, fitted together with the motor efforts",
+        )
     for remark in outcome.verdict:
         console.print(f"[{remark.level.value}] {remark.text}", markup=False)
     if outcome.report:
         console.print(f"report: {outcome.report}", markup=False, soft_wrap=True)
     for note in outcome.notes:
         console.print(f"note: {note}", markup=False)
-    used = outcome.filter
+    filters = outcome.filter
     console.print(
-        f"filters: positions {_cutoff(used.position_cutoff)}, torque and regressor {_cutoff(used.row_cutoff)}, "
-        f"{used.row_rate:.3g} rows a second, rows below {100 * used.slow:g} % of the top speed left out"
+        f"filters: positions {_cutoff(filters.position_cutoff)}, torque and regressor {_cutoff(filters.row_cutoff)}, "
+        f"{filters.row_rate:.3g} rows per second, rows below {100 * filters.slow:g} % of the top speed dropped"
     )
     cond = "" if outcome.cond is None else f"condition number {outcome.cond:.3g}, "
     console.print(f"{outcome.rows} rows, {cond}{outcome.seconds:.2f} s")
@@ -244,11 +257,11 @@ def _cutoff(frequency: float | None) -> str:
 def _show_sets(outcome: IdentifyOutcome, console: Console) -> None:
     rows = []
     for name, errors in outcome.sets.items():
-        tested = errors.validation.get("all")
-        validation = "" if tested is None else f"{100 * tested.relative:.2f} %"
+        validation_error = errors.validation.get("all")
+        validation = "" if validation_error is None else f"{100 * validation_error.relative:.2f} %"
         model = "yes" if name == list(outcome.sets)[-1] else ""
         rows.append((name, f"{100 * errors.fit['all'].relative:.2f} %", validation, model))
-    titles = ("relative", "relative\n(validation)", "is the model")
+    titles = ("relative", "relative\n(validation)", "used")
     columns = [Column("parameters"), *(Column(title, right=True) for title in titles)]
     print_table(console, columns, rows, title="torque errors of each parameter set")
 

@@ -42,7 +42,12 @@ USUAL_OPTIONS = (
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("payload", help="identify an unknown payload from recordings without and with it")
+    parser = subparsers.add_parser(
+        "payload",
+        help="identify an unknown payload from recordings without and with it",
+        description="Identify mass, centre of mass and inertia of a payload, with error bars, from recordings with it "
+        "and either recordings or a model without it.",
+    )
     add_robot_arguments(parser, help_text="robot, or its model identified without the payload (model.yaml)")
     parser.add_argument(
         "--empty", metavar="BAG", action="append", default=[], help="recording without the payload; not with a model"
@@ -96,6 +101,8 @@ def show(outcome: PayloadOutcome | PayloadsOutcome, console: Console) -> None:
     if outcome.contradicting:
         masses = ", ".join(f"{name} {row.mass:.3f} +- {row.std:.3f}" for name, row in outcome.joint_mass.items())
         names = ", ".join(outcome.contradicting)
-        console.print(f"joints contradict each other ({names}), the bars allow for it: {masses} kg", markup=False)
+        console.print(
+            f"joints disagree on the mass ({names}), and the error bars allow for it: {masses} kg", markup=False
+        )
     if not outcome.significant:
         console.print("the payload's mass does not differ significantly from zero")

@@ -31,20 +31,22 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "preview",
         help="watch a trajectory in 3D in the browser before the robot moves",
-        description="Show a trajectory of dynid excite, or any JointTrajectory in YAML, in the browser: the robot in 3D"
-        " with the path of its tip, its closest parts and their distance, the use of every limit, and curves of "
-        "position, velocity, acceleration and torque. Without --save or --screenshot the page is opened until Ctrl-C.",
+        description="Show a trajectory in the browser: the robot in 3D with the path of its tip, the closest links and "
+        "their distance, the use of every limit, and curves of position, velocity, acceleration and torque. Without "
+        "--save or --screenshot, the command serves the page until Ctrl-C.",
     )
-    parser.add_argument("trajectory", metavar="TRAJECTORY", help="file of dynid excite, or a JointTrajectory in YAML")
+    parser.add_argument(
+        "trajectory", metavar="TRAJECTORY", help="file written by dynid excite, or a JointTrajectory in YAML"
+    )
     add_robot_arguments(parser)
     add_surroundings_arguments(parser.add_argument_group("collision checks"))
     output = parser.add_argument_group("files")
-    output.add_argument("--save", metavar="FILE.html", help="write the page, one file that plays without a server")
+    output.add_argument("--save", metavar="FILE.html", help="write the page as one file that needs no server")
     output.add_argument("--screenshot", metavar="FILE.png", help="write a picture of the page (needs chromium)")
     output.add_argument(
-        "--at", metavar="S", type=float, help="moment of the picture [s] (default: when the least distance is reached)"
+        "--at", metavar="S", type=float, help="time of the picture [s] (default: at the smallest distance)"
     )
-    output.add_argument("--size", metavar="WxH", type=_size, default=(1280, 800), help="of the picture [pixels]")
+    output.add_argument("--size", metavar="WxH", type=_size, default=(1280, 800), help="size of the picture [pixels]")
     output.add_argument("--no-browser", action="store_true", help="print the page's address instead of opening it")
 
 
@@ -93,7 +95,7 @@ def show(outcome: PreviewOutcome, console: Console) -> None:
     """Print what the page shows, and where it is."""
     rows = [("duration", f"{outcome.duration:.4g} s")]
     if outcome.clearance is not None and outcome.pair is not None:
-        rows.append(("smallest distance of capsules", f"{outcome.clearance:.4g} m at {outcome.at:.4g} s"))
+        rows.append(("smallest distance between capsules", f"{outcome.clearance:.4g} m at {outcome.at:.4g} s"))
         rows.append(("between", " and ".join(outcome.pair)))
     rows += [(f"{kind} limit used", f"{100 * fraction:.1f} %") for kind, fraction in outcome.use.items()]
     columns = [Column("", wrap=True), Column("value", right=True, wrap=True)]

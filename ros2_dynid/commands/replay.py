@@ -30,19 +30,19 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "replay",
-        help="play a recording into the running nodes",
+        help="publish the joint states of a recording to running nodes",
         description="Publish the joint states of a recording at their recorded times, on the topic they were recorded "
         "on. With --clock the time of the recording goes to /clock, for nodes with use_sim_time.",
     )
     parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
-    parser.add_argument("--rate", metavar="X", type=float, default=1.0, help="speed; 1 is as recorded (default)")
+    parser.add_argument("--rate", metavar="X", type=float, default=1.0, help="playback speed (default 1, as recorded)")
     parser.add_argument("--clock", action="store_true", help="publish /clock with the time of the recording")
-    parser.add_argument("--topic", metavar="TOPIC", help="topic in the recording (default: found by type)")
+    parser.add_argument("--topic", metavar="TOPIC", help="topic in the recording (default: by message type)")
     parser.add_argument("--to", metavar="TOPIC", help="publish on this topic instead of the recorded one")
-    parser.add_argument("--start", metavar="S", type=float, help="begin this long after the first message [s]")
+    parser.add_argument("--start", metavar="S", type=float, help="start this long after the first message [s]")
     parser.add_argument("--end", metavar="S", type=float, help="end this long after the first message [s]")
     parser.add_argument(
-        "--wait", metavar="S", type=float, default=3.0, help="wait at most this long for a listener [s]"
+        "--wait", metavar="S", type=float, default=3.0, help="wait at most this long for a subscriber [s]"
     )
 
 
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> ReplayOutcome:
     except ImportError as error:
         what = f"ROS 2 is not available here ({error})"
         raise InputError(what, "source a ROS 2 installation, or run ./dynid replay from a checkout") from None
-    played = replay(messages, rate=args.rate, clock=args.clock, topic=args.to, wait=args.wait)
-    return ReplayOutcome(**played)
+    counts = replay(messages, rate=args.rate, clock=args.clock, topic=args.to, wait=args.wait)
+    return ReplayOutcome(**counts)
 
 
 def show(outcome: ReplayOutcome, console: Console) -> None:

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Describe the command's arguments."""
     parser = subparsers.add_parser(
-        "report", help="HTML page with plots; several folders: what changed", description=__doc__
+        "report",
+        help="write the HTML report of a result, or compare several",
+        description="Write the HTML report of an identification, or a page that compares several.",
     )
-    parser.add_argument("folders", nargs="+", metavar="DIR", help="folder that dynid identify wrote; several: compare")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the comparison's page (default: comparison.html here)")
-    parser.add_argument("--no-figures", action="store_true", help="only the page and tables, no PNG and PDF")
+    parser.add_argument(
+        "folders", nargs="+", metavar="DIR", help="result folder of dynid identify; several are compared"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="page of a comparison (default: comparison.html)")
+    parser.add_argument("--no-figures", action="store_true", help="write the page and tables only, no PNG or PDF")
 
 
 def run(args: argparse.Namespace) -> ReportOutcome:

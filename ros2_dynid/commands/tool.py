@@ -33,9 +33,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "tool",
         help="identify the tool beyond a wrist force-torque sensor, and the sensor's bias",
-        description="Mass, centre of mass and inertia of what lies beyond a wrist force-torque sensor, the sensor's "
-        "bias and drift, with error bars, from one recording with joint states and wrenches. Turn the sensor about two "
-        "axes that are not vertical; the inertia needs quick motion.",
+        description="Identify mass, centre of mass and inertia of the tool beyond a wrist force-torque sensor, and the "
+        "sensor's bias and drift, with error bars, from one recording with joint states and wrenches. Turn the sensor "
+        "about two axes that are not vertical. Inertia needs fast motion.",
     )
     add_robot_arguments(parser)
     parser.add_argument("recording", metavar="BAG", help="recording with joint states and wrenches")
@@ -43,8 +43,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--wrench",
         metavar="TOPIC",
         required=True,
-        help="topic of geometry_msgs/WrenchStamped; of a csv the prefix of the columns (PREFIX.force.x ... "
-        "PREFIX.torque.z), of an npz the array (N, 6)",
+        help="topic of geometry_msgs/WrenchStamped; for CSV the prefix of the columns (PREFIX.force.x ... "
+        "PREFIX.torque.z), for npz the array (N, 6)",
     )
     parser.add_argument(
         "--sensor-link", metavar="LINK", help="link in whose frame the wrenches are given (default: the last link)"

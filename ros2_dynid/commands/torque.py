@@ -45,7 +45,11 @@ class TorqueOutcome:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("torque", help="torques of a model for motions in a csv or npz file")
+    parser = subparsers.add_parser(
+        "torque",
+        help="compute the torques of a model for the motion in a CSV or npz file",
+        description="Evaluate an identified model, or the a priori parameters of a robot, for every row of a table.",
+    )
     add_robot_arguments(
         parser, help_text="identified model (model.yaml or its folder), or a robot with a priori values"
     )
@@ -55,10 +59,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="motions: time, NAME.position, .velocity, .acceleration, and .temperature if known",
     )
     parser.add_argument("output", metavar="OUT.csv", help="table to write: time and NAME.effort [N.m or N]")
-    parser.add_argument("--no-friction", action="store_true", help="leave friction and offsets out")
-    parser.add_argument(
-        "--static", action="store_true", help="velocities and accelerations that the table lacks are zero"
-    )
+    parser.add_argument("--no-friction", action="store_true", help="without friction and offsets")
+    parser.add_argument("--static", action="store_true", help="take missing velocities and accelerations as zero")
     parser.add_argument(
         "--std",
         action="store_true",
@@ -68,7 +70,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--use",
         choices=("served", "base", "standard", "consistent"),
         default="served",
-        help="which parameters of a model (default: the set that it serves)",
+        help="parameter set of a model (default: the one that identify chose)",
     )
 
 

@@ -39,8 +39,8 @@ def frictionless(robot: Robot, chi: Array) -> tuple[Robot, Array]:
 
 def without_friction(robot: Robot, chi: Array) -> Array:
     """Return chi, shape (n_standard,), with friction and offsets set to zero; the robot's own terms are not in chi."""
-    kept = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
-    return np.where(kept, chi, 0.0)
+    is_rigid = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
+    return np.where(is_rigid, chi, 0.0)
 
 
 TINY = 1e-9
@@ -97,11 +97,11 @@ def column_slopes(
     term: FrictionTerm, v: Array, sign: Array, turn: Array, gear_torque: Array
 ) -> tuple[Array, Array, Array]:
     """Return a term's column and its derivatives by v and by the gear torque, each as v; turn: d sign / d v."""
-    zero, load, held = np.zeros_like(v), np.abs(gear_torque), _recorded(term, v)
-    speed = Dual(held, np.where(held == v, 1.0, 0.0))
+    zero, load, capped_speed = np.zeros_like(v), np.abs(gear_torque), _recorded(term, v)
+    speed = Dual(capped_speed, np.where(capped_speed == v, 1.0, 0.0))
     moving = DualSymbols(speed, Dual(sign, turn), Dual(load, zero), Dual(zero, zero), term.shape)
     by_torque = Dual(load, np.sign(gear_torque))
-    loading = DualSymbols(Dual(held, zero), Dual(sign, zero), by_torque, Dual(zero, zero), term.shape)
+    loading = DualSymbols(Dual(capped_speed, zero), Dual(sign, zero), by_torque, Dual(zero, zero), term.shape)
     by_speed: Any = term.kind.column(moving)
     by_load: Any = term.kind.column(loading)
     return by_speed.value, by_speed.slope, by_load.slope

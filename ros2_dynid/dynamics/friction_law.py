@@ -58,7 +58,7 @@ def pushing_speeds(robot: Robot, chi: Array) -> dict[str, float]:
 def pushing_text(pushing: dict[str, float]) -> str:
     """Return in words which joints friction pushes."""
     joints = ", ".join(f"{name} (at {speed:.2g} rad/s or m/s)" for name, speed in pushing.items())
-    return f"the friction of {joints} pushes instead of braking"
+    return f"the friction of {joints} drives the motion instead of braking it"
 
 
 def references(robot: Robot) -> dict[int, float]:
@@ -96,7 +96,7 @@ def nearest_plain(robot: Robot, chi: Array, speed: Array, load: Array) -> Array:
     speed, shape (n_active,): the law is fitted, by least squares, at even steps up to this speed in both directions;
     load, shape (n_active,): torque that the gear carries [N.m or N].
     """
-    found = chi.copy()
+    plain_chi = chi.copy()
     terms = active_terms(robot, robot.friction)
     for k in sorted({k for k, _ in terms}):
         j = robot.active[k] - 1
@@ -108,13 +108,13 @@ def nearest_plain(robot: Robot, chi: Array, speed: Array, load: Array) -> Array:
             if column == k:
                 law = law + term.coefficient * term_column(term, v, sign, gear_torque)
         best: tuple[float, Array] | None = None
-        for kept in ((0, 1), (0,), (1,), ()):
-            A = np.column_stack((v, sign))[:, kept]
+        for columns in ((0, 1), (0,), (1,), ()):
+            A = np.column_stack((v, sign))[:, columns]
             value = np.zeros(2)
-            value[list(kept)] = np.linalg.lstsq(A, law, rcond=None)[0] if kept else 0.0
+            value[list(columns)] = np.linalg.lstsq(A, law, rcond=None)[0] if columns else 0.0
             error = float(np.linalg.norm(law - value[0] * v - value[1] * sign))
             if np.all(value >= 0.0) and (best is None or error < best[0]):
                 best = error, value
         assert best is not None
-        found[JOINT * j + Fv], found[JOINT * j + Fc] = best[1]
-    return found
+        plain_chi[JOINT * j + Fv], plain_chi[JOINT * j + Fc] = best[1]
+    return plain_chi

@@ -148,8 +148,8 @@ def _ends(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array, Array]:
     """Return the ends of all segments in the base frame, shape (N, m, 3) each, and the frames (N, n + 1, 4, 4)."""
     T = np.empty((len(q), robot.n + 1, 4, 4))
     T[:, 0], T[:, 1:] = np.eye(4), frames(robot, q)
-    placed = T[:, shapes.joint]
-    R, p = placed[..., :3, :3], placed[..., :3, 3]
+    transforms = T[:, shapes.joint]
+    R, p = transforms[..., :3, :3], transforms[..., :3, 3]
     return np.einsum("tmij,mj->tmi", R, shapes.a) + p, np.einsum("tmij,mj->tmi", R, shapes.b) + p, T
 
 

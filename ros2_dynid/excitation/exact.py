@@ -64,7 +64,7 @@ def exact_clearance(
     request.enable_signed_distance = True
     best, text = np.inf, "nothing"
     for frame in frames(robot, q):
-        poses = [_placed(coal, solid, frame) for solid in solids]
+        poses = [_to_transform(coal, solid, frame) for solid in solids]
         for i, k in pairs:
             result.clear()
             distance = coal.distance(bodies[i], poses[i], bodies[k], poses[k], request, result)
@@ -88,7 +88,7 @@ def narrowed(
         between = _between(robot, *(next(s.joint for s in solids if s.link == link) for link in pair))
         text = f"{pair[0]} and {pair[1]}"
         if not 1 <= len(between) <= 2:
-            notes.append(f"{text} are too close to be kept apart: watch them in a rehearsal")
+            notes.append(f"{text} are too close to be checked for collision: watch them in a rehearsal")
             continue
         touching = find_touching(coal, robot, [s for s in solids if s.link in pair], between)
         if not touching.any():
@@ -106,14 +106,14 @@ def narrowed(
             zip(between, ranges, strict=True), key=lambda item: -1.0 if item[1] is None else np.ptp(item[1])
         )
         if free_range is None:
-            notes.append(f"{text} touch in poses that no joint range avoids: watch a rehearsal")
+            notes.append(f"{text} touch in poses that no joint limit excludes: watch them in a rehearsal")
             continue
         joint = robot.joints[j - 1]
         limits = replace(joint.limits, lower=free_range[0], upper=free_range[1])
         joints = [*robot.joints[: j - 1], replace(joint, limits=limits), *robot.joints[j:]]
         robot = replace(robot, joints=tuple(joints))
         notes.append(
-            f"joint {joint.name} keeps to {free_range[0]:.4g} .. {free_range[1]:.4g}: beyond, {text} would touch"
+            f"joint {joint.name} is limited to {free_range[0]:.4g} .. {free_range[1]:.4g}: beyond, {text} would touch"
         )
     return robot, tuple(notes)
 
@@ -164,7 +164,7 @@ def find_touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], betwe
         for one in first:
             for two in other:
                 result.clear()
-                placed_bodies = [part for s in (one, two) for part in (bodies[id(s)], _placed(coal, s, frame))]
+                placed_bodies = [part for s in (one, two) for part in (bodies[id(s)], _to_transform(coal, s, frame))]
                 table[cell] |= coal.collide(*placed_bodies, request, result) > 0
     return table if len(between) > 1 else table[:, None]
 
@@ -186,7 +186,7 @@ def find_free_range(
     return max(runs, key=lambda run: (round(np.ptp(run), 6), run[0] <= 0.0 <= run[1]), default=None)
 
 
-def _placed(coal: ModuleType, solid: Solid, frame: Array) -> object:
+def _to_transform(coal: ModuleType, solid: Solid, frame: Array) -> object:
     """Return a shape's pose, given the frames of all joints, shape (n, 4, 4)."""
     T = (np.eye(4) if solid.joint == 0 else frame[solid.joint - 1]) @ solid.pose
     return coal.Transform3s(T[:3, :3], T[:3, 3])

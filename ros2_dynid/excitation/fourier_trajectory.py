@@ -246,7 +246,7 @@ def optimise_series(
             break
     if not np.isfinite(best):
         raise InputError(
-            "no motion about the start pose is safe",
+            "no safe motion was found around the start pose",
             Text(
                 "choose another start pose (",
                 Option("start"),

@@ -41,4 +41,4 @@ def gripper_notes(robot: Robot) -> list[Text]:
     limits = {joint.name: joint.limits for joint in robot.joints}
     still = {name: round(min(max(0.0, limits[name].lower), limits[name].upper), 4) + 0.0 for name in names}
     what = "joint of a gripper moves" if len(names) == 1 else "joints of a gripper move"
-    return [Text(f"{len(names)} {what} with the arm: {', '.join(names)}; to hold: ", Option("hold", still))]
+    return [Text(f"{len(names)} {what} with the arm: {', '.join(names)}; to hold them: ", Option("hold", still))]

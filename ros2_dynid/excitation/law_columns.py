@@ -61,10 +61,10 @@ def law_columns(
     """
     chi = rigid_parameters(robot)
     load_torque = Y @ chi
-    placed = active_terms(robot, terms)
+    terms_by_joint = active_terms(robot, terms)
     columns = np.zeros((*dq.shape, len(terms)))
     slopes = []
-    for i, (k, term) in enumerate(placed):
+    for i, (k, term) in enumerate(terms_by_joint):
         v = dq[:, k]
         soft = None if softness is None else float(softness[term.joint - 1])
         sign = np.sign(v) if soft is None else np.tanh(v / soft)

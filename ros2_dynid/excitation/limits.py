@@ -104,8 +104,8 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
     if unknown:
         notes.append(
             Text(
-                f"no acceleration limit is known for {', '.join(unknown)}: full speed is reached in {SPEED_UP_TIME_S} s"
-                " at the soonest (",
+                f"no acceleration limit known for {', '.join(unknown)}: reaching full speed takes {SPEED_UP_TIME_S} s"
+                " or more (",
                 Option("max_acceleration"),
                 " sets it)",
             )
@@ -133,15 +133,15 @@ def all_joints(robot: Robot, curve: Curve) -> Curve:
 
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:
     """Return the largest fraction used of each kind of limit: position, velocity, acceleration, effort (None: 0)."""
-    return {kind: float(np.max(used)) for kind, used in use_by_joint(robot, curve, bounds, chi).items()}
+    return {kind: float(np.max(fractions)) for kind, fractions in use_by_joint(robot, curve, bounds, chi).items()}
 
 
 def use_by_joint(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, Array]:
     """Return the fraction used of each kind of limit, shape (n,), of effort (n_active,); 0 where no limit is known."""
     q, dq, ddq = all_joints(robot, curve).extrema()
     half = 0.5 * (bounds.upper - bounds.lower)
-    limited = np.isfinite(half)
-    middle = np.where(limited, bounds.upper, 0.0) - np.where(limited, half, 0.0)
+    has_limit = np.isfinite(half)
+    middle = np.where(has_limit, bounds.upper, 0.0) - np.where(has_limit, half, 0.0)
     position = np.abs(q - middle) / half
     use = {
         "position": np.max(position, axis=0),

@@ -52,8 +52,8 @@ class Penalty:
         G, offset = constraint(self.robot)
         b = self.bounds
         half = 0.5 * (b.upper - b.lower)
-        limited = np.isfinite(half)  # a passive joint may have no limits of its own
-        middle = 0.5 * (np.where(limited, b.lower, 0.0) + np.where(limited, b.upper, 0.0))
+        has_limit = np.isfinite(half)  # a passive joint may have no limits of its own
+        middle = 0.5 * (np.where(has_limit, b.lower, 0.0) + np.where(has_limit, b.upper, 0.0))
         total, gradients = 0.0, []
         for x, shift, size in ((q, offset - middle, half), (dq, 0.0, b.velocity), (ddq, 0.0, b.acceleration)):
             y = x @ G.T + shift

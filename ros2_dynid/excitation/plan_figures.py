@@ -44,12 +44,12 @@ def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0)
         "singular_values": plan_singular_figure(plan),
         "parameters": parameter_figure(robot, plan, noise),
     }
-    written = []
+    paths = []
     for name, figure in drawings.items():
         target = base.with_name(f"{base.stem}_{name}{suffix}")
         figure.savefig(target, dpi=110)
-        written.append(target)
-    return written
+        paths.append(target)
+    return paths
 
 
 def _figure(rows: int, height: float) -> tuple[Figure, list[Axes]]:

@@ -154,7 +154,7 @@ def _numbers(text: str, count: int, source: str) -> list[float]:
     except ValueError:
         values = []
     if len(values) != count or not np.all(np.isfinite(values)):
-        raise InputError(f"a shape has {text[:40]!r} where {count} numbers belong", "correct it", source)
+        raise InputError(f"a shape has {text[:40]!r} instead of {count} numbers", "correct it", source)
     return values
 
 

@@ -47,7 +47,7 @@ def surroundings(
     if not shapes.solids or not available():
         pairs = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
         hint = "; to check their true shapes, install coal: pip install coal" if shapes.solids else ""
-        note = f"not kept apart, since their capsules nearly always touch: {pairs}{hint}"
+        note = f"not checked for collision, since their capsules nearly always overlap: {pairs}{hint}"
         return robot, replace(shapes, notes=(*shapes.notes, note))
     robot, more = narrowed(robot, shapes.solids, shapes.close, start=start)
     return robot, replace(shapes, notes=(*shapes.notes, *more))
@@ -72,9 +72,7 @@ def known_shapes(
     planes = planes_of(floor, box)
     if source is None:
         if planes:
-            raise InputError(
-                "a floor or a box needs shapes that stay inside", Text("give ", Option("collision", "FILE"))
-            )
+            raise InputError("a floor or a box needs collision shapes", Text("give ", Option("collision", "FILE")))
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
     solids, missing = (
@@ -89,7 +87,7 @@ def known_shapes(
                 str(source),
             )
         if notes:
-            warning = "no collision shape could be read: nothing keeps the links apart"
+            warning = "no collision shape could be read: self-collision is not checked"
             robot = replace(robot, notes=(*robot.notes, warning, *notes))
         return robot, None
     shapes = make_shapes(robot, capsules, planes=planes, margin=margin, notes=notes)

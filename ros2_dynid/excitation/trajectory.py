@@ -237,9 +237,9 @@ def load_trajectory(path: str | Path) -> Trajectory:
     return Trajectory(names, through_points(t, q, dq, accelerations), "file", rate_hz)
 
 
-def _same(written: Array, exact: Array) -> bool:
+def _same(points: Array, exact: Array) -> bool:
     """Return whether values differ by no more than their times do, which the file has in whole nanoseconds."""
-    return bool(np.allclose(written, exact, rtol=0.0, atol=EDITED))
+    return bool(np.allclose(points, exact, rtol=0.0, atol=EDITED))
 
 
 def _our_lines(text: str) -> dict[str, object] | None:

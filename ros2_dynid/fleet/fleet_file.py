@@ -77,11 +77,11 @@ def load_fleet(path: Path) -> list[Member]:
     ]
     if not members:
         raise InputError("the fleet has no robot", "list them under `robots`, or name a folder under `folders`", source)
-    seen: set[str] = set()
+    ids: set[str] = set()
     for member in members:
-        if member.id.lower() in seen:  # folders of both on a filesystem that does not tell upper from lower case
-            raise InputError(f"the robot {member.id!r} is there twice", "give every robot an id of its own", source)
-        seen.add(member.id.lower())
+        if member.id.lower() in ids:  # folders of both on a filesystem that does not tell upper from lower case
+            raise InputError(f"the robot {member.id!r} occurs twice", "give every robot an id of its own", source)
+        ids.add(member.id.lower())
     return members
 
 
@@ -104,17 +104,17 @@ def _folders(
     content: Mapping[object, object], defaults: Mapping[str, object], home: Path, source: str
 ) -> list[tuple[Entry, Path]]:
     """Return a robot for each folder in the folders named: ROBOT/...bags."""
-    named = content.get("folders", [])
-    found = []
-    for name in [named] if isinstance(named, str) else named if isinstance(named, Sequence) else [None]:
+    folders = content.get("folders", [])
+    entries = []
+    for name in [folders] if isinstance(folders, str) else folders if isinstance(folders, Sequence) else [None]:
         if not isinstance(name, str):
             raise InputError("folders is not a list", "name folders that have one folder a robot", source)
         folder = home / name
         if not folder.is_dir():
             raise InputError("there is no such folder", "name one that has a folder for each robot", str(folder))
         for place in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
-            found.append((_entry({"id": place.name}, defaults, f"folders: {place.name}", source), place))
-    return found
+            entries.append((_entry({"id": place.name}, defaults, f"folders: {place.name}", source), place))
+    return entries
 
 
 def _entry(own: Mapping[str, object], defaults: Mapping[str, object], where: str, source: str) -> Entry:
@@ -135,7 +135,7 @@ def _member(
     entry: Entry, folder: Path | None, home: Path, loaded: dict[tuple[object, ...], Robot], source: str
 ) -> Member:
     if not NAME.fullmatch(entry.id):
-        what = f"the id {entry.id[:80]!r} is no name of a folder"
+        what = f"the id {entry.id[:80]!r} is not a valid folder name"
         raise InputError(what, "use letters, digits, dots, dashes and underscores, at most 80", source)
     options = entry.options
     if options.method not in ON_R_FACTORS:

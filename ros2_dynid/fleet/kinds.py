@@ -70,27 +70,27 @@ def compare_kind(robots: Sequence[Own]) -> Kind:
     """Return what robots of one kind share and what scatters."""
     x = np.array([robot.value for robot in robots])
     s = np.array([np.sqrt(np.maximum(np.diag(robot.covariance), 0.0)) for robot in robots])
-    known = np.array([robot.identified for robot in robots], dtype=bool) & np.isfinite(s)
+    is_identified = np.array([robot.identified for robot in robots], dtype=bool) & np.isfinite(s)
     m, b = x.shape
-    chance = CHANCE / (2 * max(int(known.sum()), 1))
+    chance = CHANCE / (2 * max(int(is_identified.sum()), 1))
     apart = np.zeros(m, dtype=bool)
     for _ in range(ROUNDS):
         mean, mean_std, spread = (np.full(b, np.nan) for _ in range(3))
         z, limit = np.full((m, b), np.nan), np.full((m, b), np.inf)
         for k in range(b):
-            rows = np.flatnonzero(known[:, k])
+            rows = np.flatnonzero(is_identified[:, k])
             usual = rows[~apart[rows]] if np.count_nonzero(~apart[rows]) >= LEAST else rows
             if len(usual) == 0:
                 continue
-            used = usual[_inside(x[usual, k], s[usual, k], chance)]
-            mean[k], mean_std[k], spread[k] = _mean_and_spread(x[used, k], s[used, k])
-            inside = np.isin(rows, used)
+            inliers = usual[_inside(x[usual, k], s[usual, k], chance)]
+            mean[k], mean_std[k], spread[k] = _mean_and_spread(x[inliers, k], s[inliers, k])
+            inside = np.isin(rows, inliers)
             z[rows, k], limit[rows, k] = _distances(x[rows, k], s[rows, k], inside, chance)
-        found = np.any(np.abs(z) > limit, axis=1) | apart
-        if np.array_equal(found, apart):
+        outliers = np.any(np.abs(z) > limit, axis=1) | apart
+        if np.array_equal(outliers, apart):
             break
-        apart = found  # a robot that stands out in one parameter says little about the usual value of another
-    shrunk, shrunk_std = _shrunk(robots, mean, spread, known)
+        apart = outliers  # a robot that stands out in one parameter says little about the usual value of another
+    shrunk, shrunk_std = _shrunk(robots, mean, spread, is_identified)
     return Kind(mean, mean_std, spread, z, limit, shrunk, shrunk_std)
 
 
@@ -163,12 +163,12 @@ def _distances(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> 
     return z, limit
 
 
-def _shrunk(robots: Sequence[Own], mean: Array, spread: Array, known: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _shrunk(robots: Sequence[Own], mean: Array, spread: Array, is_identified: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Return each robot drawn to the mean by its own information, with std, shape (robots, b) each."""
-    values, stds = (np.full(known.shape, np.nan) for _ in range(2))
+    values, stds = (np.full(is_identified.shape, np.nan) for _ in range(2))
     for i, robot in enumerate(robots):
-        use = np.flatnonzero(known[i] & np.isfinite(mean) & np.isfinite(spread))
-        free = np.flatnonzero(~known[i] & np.isfinite(mean))
+        use = np.flatnonzero(is_identified[i] & np.isfinite(mean) & np.isfinite(spread))
+        free = np.flatnonzero(~is_identified[i] & np.isfinite(mean))
         values[i, free], stds[i, free] = mean[free], spread[free]
         if len(use) == 0:
             continue

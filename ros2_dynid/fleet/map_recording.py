@@ -68,8 +68,12 @@ class StoredRecording:
     ) -> Prepared:
         """Return it prepared; filters: of other recordings, whose cut-offs are used."""
         source = self.source
-        asked = fingerprint(robot, options, reading)
-        if self.mapped and filters is None and asked == fingerprint(source.robot, source.options, source.reading):
+        requested_key = fingerprint(robot, options, reading)
+        if (
+            self.mapped
+            and filters is None
+            and requested_key == fingerprint(source.robot, source.options, source.reading)
+        ):
             return self.mapped.prepared
         with readable(source.place) as file:
             return prepare_file(robot, file, options, reading, filters)[0]
@@ -122,7 +126,7 @@ def failed(error: Exception, place: str) -> Failed:
     if isinstance(error, InputError):
         return Failed(str(error.what), str(error.hint), error.source)
     if isinstance(error, MemoryError):
-        return Failed("there is not enough memory for it", "give the workers more", place)
+        return Failed("there is not enough memory for it", "give the workers more memory", place)
     if isinstance(error, OSError):
         return Failed(f"it cannot be read ({error.strerror or error})", "check the file and its permissions", place)
     what, _, hint = str(error).rpartition("; ")

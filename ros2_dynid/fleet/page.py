@@ -50,10 +50,10 @@ def fleet_page(fleet: Fleet) -> str:
     if fleet.failed:
         verdict.append(("warn", f"{len(fleet.failed)} recordings could not be used."))
     hours = sum(one.seconds for one in robots.values()) / 3600
-    listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    verdict_counts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
     facts = [
         f"{len(robots)} robots, {sum(one.recordings for one in robots.values())} recordings, {hours:.3g} hours.",
-        f"Verdicts: {listed}.",
+        f"Verdicts: {verdict_counts}.",
     ]
     links = "".join(f'<a href="#s-{key}">{heading}</a>' for key, heading, _ in SECTIONS)
     body = "\n".join(
@@ -74,10 +74,10 @@ def _data(fleet: Fleet) -> dict[str, Plain]:
             {
                 "robot": one.robot,
                 "parameter": one.parameter,
-                "sigmas": _rounded(one.sigmas),
-                "value": _rounded(one.value),
-                "mean": _rounded(one.mean),
-                "spread": _rounded(one.spread),
+                "sigmas": _round_value(one.sigmas),
+                "value": _round_value(one.value),
+                "mean": _round_value(one.mean),
+                "spread": _round_value(one.spread),
                 "unit": one.unit,
             }
             for one in fleet.outliers[:MOST_ROWS]
@@ -95,9 +95,9 @@ def _robots(fleet: Fleet) -> list[Plain]:
     for kind in fleet.kinds:
         z = fleet.compared[kind.name].z
         for robot, row in zip(kind.robots, z, strict=True):
-            known = row[np.isfinite(row)]
-            if len(known):
-                furthest[robot] = float(known[np.argmax(np.abs(known))])
+            finite_sigmas = row[np.isfinite(row)]
+            if len(finite_sigmas):
+                furthest[robot] = float(finite_sigmas[np.argmax(np.abs(finite_sigmas))])
     rows = sorted(fleet.robots.items(), key=lambda item: (item[1].verdict in CALM, item[0]))
     return [
         {
@@ -105,9 +105,9 @@ def _robots(fleet: Fleet) -> list[Plain]:
             "verdict": one.verdict,
             "validation": _percent(one.validation.get("all")),
             "fit": _percent(one.fit.get("all")),
-            "sigmas": _rounded(furthest.get(robot)),
+            "sigmas": _round_value(furthest.get(robot)),
             "recordings": one.recordings,
-            "hours": _rounded(one.seconds / 3600),
+            "hours": _round_value(one.seconds / 3600),
             "kind": one.kind,
             "reason": one.reason[:MOST_TEXT],
             "report": one.report,
@@ -127,9 +127,9 @@ def _kinds(fleet: Fleet) -> list[Plain]:
                 {
                     "parameter": row.parameter,
                     "unit": row.unit,
-                    "mean": _rounded(row.mean),
-                    "std": _rounded(row.std),
-                    "spread": _rounded(row.spread),
+                    "mean": _round_value(row.mean),
+                    "std": _round_value(row.std),
+                    "spread": _round_value(row.spread),
                     "robots": row.robots,
                 }
                 for row in kind.parameters
@@ -143,29 +143,29 @@ def _trends(fleet: Fleet) -> list[Plain]:
     """Return the trends, robots whose friction has changed first; long ones thinned out."""
     total = sum(len(one) for one in fleet.trends.values())
     most = max(LEAST_POINTS, MOST_POINTS // max(total, 1))
-    rows = [(robot, found) for robot, found in fleet.trends.items() if any(len(one.time) > 1 for one in found)]
+    rows = [(robot, trends) for robot, trends in fleet.trends.items() if any(len(one.time) > 1 for one in trends)]
     rows.sort(key=lambda item: (not any(one.left for one in item[1]), item[0]))
     return [
         {
             "id": robot,
-            "changed": any(one.left is not None for one in found),
-            "joints": [_joint(one, most) for one in found],
+            "changed": any(one.left is not None for one in trends),
+            "joints": [_joint(one, most) for one in trends],
         }
-        for robot, found in rows
+        for robot, trends in rows
     ]
 
 
 def _joint(trend: Trend, most: int) -> Plain:
     count = len(trend.time)
-    kept = range(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(int)).tolist()
+    shown_points = range(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(int)).tolist()
     return {
         "name": trend.joint,
         "unit": "N.m or N",
-        "t": [int(trend.time[k]) for k in kept],
-        "y": [_rounded(trend.torque[k]) for k in kept],
-        "low": _rounded(trend.low),
-        "high": _rounded(trend.high),
-        "slope": _rounded(trend.slope),
+        "t": [int(trend.time[k]) for k in shown_points],
+        "y": [_round_value(trend.torque[k]) for k in shown_points],
+        "low": _round_value(trend.low),
+        "high": _round_value(trend.high),
+        "slope": _round_value(trend.slope),
         "left": trend.left,
     }
 
@@ -178,8 +178,8 @@ def _worst(fleet: Fleet) -> Sequence[Plain]:
     return [
         {
             "robot": robot,
-            "together": _rounded(100 * together),
-            "alone": _rounded(100 * row.alone),
+            "together": _round_value(100 * together),
+            "alone": _round_value(100 * row.alone),
             "recording": row.place[-MOST_TEXT:],
         }
         for together, robot, row in rows[:MOST_WORST]
@@ -187,9 +187,9 @@ def _worst(fleet: Fleet) -> Sequence[Plain]:
 
 
 def _percent(error: TorqueError | None) -> float | None:
-    return None if error is None else _rounded(100 * error.relative)
+    return None if error is None else _round_value(100 * error.relative)
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     """Return four digits, which is what a table shows."""
     return None if value is None or not np.isfinite(value) else float(f"{value:.4g}")

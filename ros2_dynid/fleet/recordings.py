@@ -61,28 +61,28 @@ def is_url(place: str) -> bool:
 def find(member: Member, home: Path) -> Found:
     """Return the recordings of a robot, each once, in the order of their names; paths are relative to `home`."""
     missing: list[tuple[str, str]] = []
-    used, held_out = (_expanded(patterns, home, missing) for patterns in (member.recordings, member.validate))
+    fitted, held_out = (_expanded(patterns, home, missing) for patterns in (member.recordings, member.validate))
     if member.folder is not None:
         for place in _below(member.folder):
             inside = Path(place).relative_to(member.folder).parts[:-1]
-            (held_out if CHECKS in inside else used).append(place)
-        if not used:
-            missing.append((str(member.folder), "the folder has no recording; put bags below it, or take it away"))
-    kept = set(held_out)
-    return Found(tuple(sorted(set(used) - kept)), tuple(sorted(kept)), tuple(missing))
+            (held_out if CHECKS in inside else fitted).append(place)
+        if not fitted:
+            missing.append((str(member.folder), "the folder has no recording; add recordings, or remove it"))
+    validation = set(held_out)
+    return Found(tuple(sorted(set(fitted) - validation)), tuple(sorted(validation)), tuple(missing))
 
 
 def _expanded(patterns: tuple[str, ...], home: Path, missing: list[tuple[str, str]]) -> list[str]:
     places: list[str] = []
     for pattern in patterns:
         try:
-            found = _remote(pattern) if is_url(pattern) else _local(pattern, home)
+            matches = _remote(pattern) if is_url(pattern) else _local(pattern, home)
         except InputError as error:
             missing.append((pattern, plain_reason(error)))
             continue
-        if not found:
-            missing.append((pattern, "nothing has this name; check the path"))
-        places += found
+        if not matches:
+            missing.append((pattern, "no file matches; check the path"))
+        places += matches
     return places
 
 
@@ -108,15 +108,15 @@ def _remote(pattern: str) -> list[str]:
 
 def _below(folder: Path) -> list[str]:
     """Return the bags below a folder: rosbag2 folders, and single files that are in none."""
-    found: list[str] = []
+    places: list[str] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if METADATA in files and Path(place) != folder:
             folders[:] = []
-            found.append(place)
+            places.append(place)
             continue
-        found += [str(Path(place, name)) for name in sorted(files) if name.lower().endswith(ENDINGS)]
-    return found
+        places += [str(Path(place, name)) for name in sorted(files) if name.lower().endswith(ENDINGS)]
+    return places
 
 
 def stamp_of(place: str) -> tuple[int, str]:
@@ -130,9 +130,9 @@ def stamp_of(place: str) -> tuple[int, str]:
             raise InputError("there is no such file", "check the URL", place) from None
         except Exception as error:
             raise InputError(f"it cannot be reached ({str(error)[:200]})", "check the connection", place) from None
-    found = [(str(file.relative_to(place)), file.stat()) for file in _own_files(Path(place))]
-    stamps = [(name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in found]
-    return sum(status.st_size for _, status in found), fingerprint(stamps)
+    files = [(str(file.relative_to(place)), file.stat()) for file in _own_files(Path(place))]
+    stamps = [(name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in files]
+    return sum(status.st_size for _, status in files), fingerprint(stamps)
 
 
 def identity(place: str) -> Identity:

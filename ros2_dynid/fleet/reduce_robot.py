@@ -93,7 +93,7 @@ def load_recordings(job: RobotJob) -> list[StoredRecording] | Failed:
     for source, data in zip(job.sources, job.stored, strict=True):
         mapped = unpacked(data, MappedRecording, STORED_KINDS)
         if mapped is None:
-            return Failed("what the map stored of it is gone or damaged", "repeat the command", source.place)
+            return Failed("its stored R factors are missing or damaged", "repeat the command", source.place)
         recordings.append((mapped.start_ns, source.content, StoredRecording(source, mapped)))
     return [recording for _, _, recording in sorted(recordings, key=lambda one: one[:2])]
 
@@ -132,17 +132,19 @@ def _identify(job: RobotJob, recordings: Sequence[StoredRecording], problem: Pro
     """Return the robot's model, or why there is none, beside the comparison of its recordings."""
     validate = [StoredRecording(source) for source in job.validation]
     try:
-        found = pipeline.identify_problem(problem, job.options, validate, ignore_progress, job.command)
+        identification = pipeline.identify_problem(problem, job.options, validate, ignore_progress, job.command)
     except DynidError as error:
         return _without_model(job, replace(result, level="bad", problem=str(error)))
-    outcome = replace(found.outcome, model=f"{job.folder}/{MODEL}")
+    outcome = replace(identification.outcome, model=f"{job.folder}/{MODEL}")
     # The date of the data, and no duration: the same data give the same files.
-    model = replace(found.model, obtained={**found.model.obtained, "created": _newest_date(recordings)})
+    model = replace(
+        identification.model, obtained={**identification.model.obtained, "created": _newest_date(recordings)}
+    )
     levels = [str(remark.level.value) for remark in outcome.verdict]
     level = next((name for name in ("problem", "warning", "note") if name in levels), "good")
     texts = tuple(f"{remark.level.value}: {remark.text}" for remark in outcome.verdict)
     result = replace(result, level=level, verdict=texts, fit=dict(outcome.fit), validation=dict(outcome.validation))
-    write = partial(pipeline.write_files, model=model, outcome=outcome, torques=found.torques)
+    write = partial(pipeline.write_files, model=model, outcome=outcome, torques=identification.torques)
     if job.target is not None:
         return Reduced(result, {}, store_robot(job.target, job.key, result, write))
     with tempfile.TemporaryDirectory(prefix="dynid-") as place, unsynced():

@@ -73,11 +73,11 @@ KINDS = (FrictionPoint, RecordingRow, RobotResult, StoredRobot, TorqueError)
 def stored_robot(folder: Path) -> StoredRobot | None:
     """Return the result that an earlier run left, None if there is none or a file of its model is not that one."""
     data = read_whole(folder / OWN)
-    stored = None if data is None else unpacked(data, StoredRobot, KINDS)
-    if stored is None or not isinstance(stored.files, dict):
+    record = None if data is None else unpacked(data, StoredRobot, KINDS)
+    if record is None or not isinstance(record.files, dict):
         return None
-    whole = all((folder / name).is_file() and digest(folder / name) == own for name, own in stored.files.items())
-    return stored if whole else None
+    whole = all((folder / name).is_file() and digest(folder / name) == own for name, own in record.files.items())
+    return record if whole else None
 
 
 def store_robot(folder: Path, key: str, result: RobotResult, write: Callable[[Path], object] | None) -> StoredRobot:
@@ -95,9 +95,9 @@ def store_robot(folder: Path, key: str, result: RobotResult, write: Callable[[Pa
     else:
         for name in (MODEL, PAGE):
             (folder / name).unlink(missing_ok=True)
-    stored = StoredRobot(key, result, digests)
-    write_whole(folder / OWN, packed(stored))
-    return stored
+    record = StoredRobot(key, result, digests)
+    write_whole(folder / OWN, packed(record))
+    return record
 
 
 def put(files: Mapping[str, bytes], folder: Path) -> None:

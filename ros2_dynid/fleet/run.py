@@ -94,28 +94,33 @@ def run_fleet(
         sweep(output)
         report("finding recordings", 0.0)
         home = file.resolve().parent
-        found = {member.id: find(member, home) for member in members}
+        recordings_of = {member.id: find(member, home) for member in members}
         with workers(scheduler, count) as hands:
             if hands.dashboard:
                 say(f"dashboard: {hands.dashboard}")
-            run = _run(members, found, output, hands, command, report)
+            run = _run(members, recordings_of, output, hands, command, report)
     now = time.monotonic()
     return replace(run, work=replace(run.work, seconds=now - began, after=now - max(began, run.work.after)))
 
 
 def _run(
-    members: list[Member], found: Mapping[str, Found], output: Path, hands: Workers, command: str, report: Progress
+    members: list[Member],
+    recordings_of: Mapping[str, Found],
+    output: Path,
+    hands: Workers,
+    command: str,
+    report: Progress,
 ) -> FleetRun:
     """Run; the time in the result's `after` is the clock's when the last recording was mapped, 0 if none was."""
-    failed = [FailedRecording(robot, *missing) for robot, one in found.items() for missing in one.missing]
-    known, unread, hashing = _identities(found, output / STAMPS, hands, report)
-    for robot, one in found.items():
+    failed = [FailedRecording(robot, *missing) for robot, one in recordings_of.items() for missing in one.missing]
+    identity_of, unread, hashing = _identities(recordings_of, output / STAMPS, hands, report)
+    for robot, one in recordings_of.items():
         failed += [FailedRecording(robot, p, unread[p]) for p in (*one.recordings, *one.validate) if p in unread]
     store = Store(output.resolve() / PREPARED)  # workers may be elsewhere
-    sources, keys = _sources(members, found, known)
-    work = _Tasks(members, found, known, sources, keys, store, output, command, hands)
-    for done in hands.run(work.next_task):
-        stage, fraction = work.take(done)
+    sources, keys = _sources(members, recordings_of, identity_of)
+    work = _Tasks(members, recordings_of, identity_of, sources, keys, store, output, command, hands)
+    for completion in hands.run(work.next_task):
+        stage, fraction = work.take(completion)
         report(stage, 0.05 + 0.9 * fraction)
     for robot, ones in sources.items():
         failed += [FailedRecording(robot, one.place, work.broken[key]) for one, key in ones if key in work.broken]
@@ -162,56 +167,56 @@ def _geometry(robot: Robot) -> str:
 
 
 def _identities(
-    found: Mapping[str, Found], stamps: Path, hands: Workers, report: Progress
+    recordings_of: Mapping[str, Found], stamps: Path, hands: Workers, report: Progress
 ) -> tuple[dict[str, Identity], dict[str, str], float]:
     """Return what each recording is, or why not, and the time it took [s]; a file with the same stamp is not read."""
     before = _stamps(stamps)
-    known: dict[str, Identity] = {}
+    identity_of: dict[str, Identity] = {}
     unread: dict[str, str] = {}
     hashing = 0.0
-    asked: list[str] = []
+    to_hash: list[str] = []
     sizes: dict[str, int] = {}
-    for place in dict.fromkeys(p for one in found.values() for p in (*one.recordings, *one.validate)):
+    for place in dict.fromkeys(p for one in recordings_of.values() for p in (*one.recordings, *one.validate)):
         try:
             size, stamp = stamp_of(place)
         except (DynidError, OSError):
-            asked.append(place)  # a worker may reach what this machine does not
+            to_hash.append(place)  # a worker may reach what this machine does not
             continue
         if place in before and (before[place].size, before[place].stamp) == (size, stamp):
-            known[place] = before[place]
+            identity_of[place] = before[place]
         else:
-            asked.append(place)
+            to_hash.append(place)
             sizes[place] = 0 if is_url(place) else size  # what is remote is not read for it
-    batches = _batches(asked, sizes)
+    batches = _batches(to_hash, sizes)
     waiting = iter([Task(identities, (batch,), str(k)) for k, batch in enumerate(batches)])
-    for done, found_out in enumerate(hands.run(lambda: next(waiting, None)), start=1):
-        report("hashing recordings", 0.05 * done / len(batches))
-        hashing += found_out.seconds
-        batch, result = batches[int(found_out.task.subject)], found_out.result
+    for finished, completion in enumerate(hands.run(lambda: next(waiting, None)), start=1):
+        report("hashing recordings", 0.05 * finished / len(batches))
+        hashing += completion.seconds
+        batch, result = batches[int(completion.task.subject)], completion.result
         answers = result if isinstance(result, tuple) else (result,) * len(batch)
         for place, one in zip(batch, answers, strict=True):
             if isinstance(one, Failed):
                 unread[place] = reason(one)
             else:
-                known[place] = one
-    if asked:
-        table = {place: [one.content, one.size, one.stamp] for place, one in sorted(known.items())}
+                identity_of[place] = one
+    if to_hash:
+        table = {place: [one.content, one.size, one.stamp] for place, one in sorted(identity_of.items())}
         write_text(stamps, json.dumps(table))
-    return known, unread, hashing
+    return identity_of, unread, hashing
 
 
 def _batches(places: Sequence[str], sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
     """Return places in batches of at most BATCH recordings, and no more than BATCH_BYTES in one unless it is alone."""
-    found: list[list[str]] = []
+    batches: list[list[str]] = []
     total = 0
     for place in places:
         size = sizes.get(place, 0)
-        if not found or len(found[-1]) == BATCH or total + size > BATCH_BYTES:
-            found.append([])
+        if not batches or len(batches[-1]) == BATCH or total + size > BATCH_BYTES:
+            batches.append([])
             total = 0
-        found[-1].append(place)
+        batches[-1].append(place)
         total += size
-    return [tuple(batch) for batch in found]
+    return [tuple(batch) for batch in batches]
 
 
 def _stamps(path: Path) -> dict[str, Identity]:
@@ -226,7 +231,7 @@ Pairs = list[tuple[Source, str]]
 
 
 def _sources(
-    members: list[Member], found: Mapping[str, Found], known: Mapping[str, Identity]
+    members: list[Member], recordings_of: Mapping[str, Found], identity_of: Mapping[str, Identity]
 ) -> tuple[dict[str, Pairs], dict[str, Source]]:
     """Return each robot's recordings with their keys, the same content once, and what to read for each key."""
     sources: dict[str, Pairs] = {}
@@ -237,10 +242,10 @@ def _sources(
         options = member.options
         how = fingerprint(FORMAT, __version__, robot_print, options.preparation, options.reading)
         own: dict[str, tuple[Source, str]] = {}
-        for place in found[member.id].recordings:
-            if place in known:
-                key = fingerprint(how, known[place].content)
-                content, reading = known[place].content, options.reading
+        for place in recordings_of[member.id].recordings:
+            if place in identity_of:
+                key = fingerprint(how, identity_of[place].content)
+                content, reading = identity_of[place].content, options.reading
                 source = Source(place, content, member.robot, options.preparation, reading)
                 own.setdefault(key, (source, key))
                 keys.setdefault(key, source)
@@ -259,8 +264,8 @@ class _Tasks:
     def __init__(
         self,
         members: Sequence[Member],
-        found: Mapping[str, Found],
-        known: Mapping[str, Identity],
+        recordings_of: Mapping[str, Found],
+        identity_of: Mapping[str, Identity],
         sources: Mapping[str, Pairs],
         keys: Mapping[str, Source],
         store: Store,
@@ -274,12 +279,12 @@ class _Tasks:
         self._results: dict[str, RobotResult] = {}
         self._files: dict[str, dict[str, str]] = {}
         self._members = {member.id: member for member in members}
-        self._found, self._known, self._sources, self._keys = found, known, sources, keys
+        self._recordings_of, self._identity_of, self._sources, self._keys = recordings_of, identity_of, sources, keys
         self._store, self._output, self._command = store, output.resolve(), command
         self._hands, self._share_files = hands.count, hands.share_files
         self._robot_keys: dict[str, str] = {}
         self._alone: set[str] = set()
-        self._sizes = sizes = {key: known[source.place].size for key, source in keys.items()}
+        self._sizes = sizes = {key: identity_of[source.place].size for key, source in keys.items()}
         missing = {key for key in keys if store.load(key) is None}
         unread = {robot: [key for _, key in pairs if key in missing] for robot, pairs in sources.items()}
         self._unread = deque(in_turn(unread, sizes))
@@ -336,17 +341,17 @@ class _Tasks:
         if not pairs:
             return None
         member, options = self._members[robot], self._members[robot].options
-        held_out = [place for place in self._found[robot].validate if place in self._known]
+        held_out = [place for place in self._recordings_of[robot].validate if place in self._identity_of]
         validation = tuple(
-            Source(place, self._known[place].content, member.robot, options.preparation, options.reading)
-            for place in sorted(held_out, key=lambda place: self._known[place].content)
+            Source(place, self._identity_of[place].content, member.robot, options.preparation, options.reading)
+            for place in sorted(held_out, key=lambda place: self._identity_of[place].content)
         )
         contents = [source.content for source in validation]
         key = fingerprint(FORMAT, robot, member.robot, options, sorted(key for _, key in pairs), contents, __version__)
         folder = self._output / ROBOTS / robot
-        stored = stored_robot(folder)
-        if stored is not None and stored.key == key:
-            self._results[robot], self._files[robot] = stored.result, stored.files
+        record = stored_robot(folder)
+        if record is not None and record.key == key:
+            self._results[robot], self._files[robot] = record.result, record.files
             return None
         self._robot_keys[robot] = key
         return RobotJob(
@@ -368,28 +373,28 @@ class _Tasks:
             return self._store.path(key)
         data = self._store.load(key)
         if data is None:
-            raise InputError("what the map stored of it is gone", "repeat the command", source.place)
+            raise InputError("its stored R factors are missing", "repeat the command", source.place)
         return data
 
-    def take(self, done: Done) -> tuple[str, float]:
+    def take(self, completion: Done) -> tuple[str, float]:
         """Store what was done; return what it was, in words, and how much of the work is done."""
-        if done.task.function is map_several:
-            self._mapped(done.task.subject.split(), done)
+        if completion.task.function is map_several:
+            self._mapped(completion.task.subject.split(), completion)
             stage = f"reading recordings ({self.mapped} of {self._total[0]})"
         else:
-            self._reduced(done.task.subject, done)
+            self._reduced(completion.task.subject, completion)
             stage = f"identifying robots ({len(self._results)} of {self._total[1]})"
         recordings, robots = self.mapped / max(self._total[0], 1), len(self._results) / self._total[1]
         return stage, 0.9 * recordings + 0.1 * robots
 
-    def _mapped(self, keys: list[str], done: Done) -> None:
-        self.mapping += done.seconds
-        if isinstance(done.result, Failed) and len(keys) > 1:
+    def _mapped(self, keys: list[str], completion: Done) -> None:
+        self.mapping += completion.seconds
+        if isinstance(completion.result, Failed) and len(keys) > 1:
             # Workers were lost over one of them, nobody knows which: each has another try, by itself.
             self._alone.update(keys)
             self._unread.extendleft(reversed(keys))
             return
-        results = done.result if isinstance(done.result, tuple) else (done.result,)
+        results = completion.result if isinstance(completion.result, tuple) else (completion.result,)
         for key, result in zip(keys, results, strict=True):
             self._mapped_one(key, result)
 
@@ -407,17 +412,17 @@ class _Tasks:
             if not self._waiting[robot]:
                 self._ready.append(robot)
 
-    def _reduced(self, robot: str, done: Done) -> None:
-        if isinstance(done.result, Failed):
-            raise InputError(f"{robot}: {done.result.what}", done.result.hint, done.result.source)
-        assert isinstance(done.result, Reduced)
-        began, key, found = time.process_time(), self._robot_keys.pop(robot), done.result
+    def _reduced(self, robot: str, completion: Done) -> None:
+        if isinstance(completion.result, Failed):
+            raise InputError(f"{robot}: {completion.result.what}", completion.result.hint, completion.result.source)
+        assert isinstance(completion.result, Reduced)
+        began, key, reduced = time.process_time(), self._robot_keys.pop(robot), completion.result
         self.reduced += 1
         folder = self._output / ROBOTS / robot
-        write = partial(put, found.files) if found.files else None
-        stored = found.stored or store_robot(folder, key, found.result, write)
-        self._results[robot], self._files[robot] = stored.result, stored.files
-        self.identifying += done.seconds + time.process_time() - began
+        write = partial(put, reduced.files) if reduced.files else None
+        record = reduced.stored or store_robot(folder, key, reduced.result, write)
+        self._results[robot], self._files[robot] = record.result, record.files
+        self.identifying += completion.seconds + time.process_time() - began
 
 
 def in_turn(robots: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> list[str]:

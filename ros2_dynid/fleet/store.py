@@ -228,6 +228,6 @@ def _below(rows: int, columns: int) -> NDArray[np.intp]:
 
 def sweep(folder: Path) -> None:
     """Remove what a run that was killed had begun to write."""
-    for left in folder.rglob(f".*{ENDING}.*"):
-        if left.is_file():
-            left.unlink(missing_ok=True)
+    for leftover in folder.rglob(f".*{ENDING}.*"):
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)

@@ -118,12 +118,12 @@ def summarise(
         present = [results[one] for one in members if one in results and results[one].identified.any()]
         if not present:
             continue
-        found = compare_kind([Own(one.value, one.covariance, one.identified) for one in present])
-        compared[name] = found
-        summaries.append(_kind(name, present, found))
-        outliers += _outliers(present, found)
+        comparison = compare_kind([Own(one.value, one.covariance, one.identified) for one in present])
+        compared[name] = comparison
+        summaries.append(_kind(name, present, comparison))
+        outliers += _outliers(present, comparison)
         for i, one in enumerate(present):
-            pairs = zip(one.names, found.shrunk[i].tolist(), strict=True)
+            pairs = zip(one.names, comparison.shrunk[i].tolist(), strict=True)
             shrunk[one.id] = {parameter: value for parameter, value in pairs if np.isfinite(value)}
     over_time = {
         one.id: trends(one.joints, [row.time for row in one.rows], [row.friction for row in one.rows])
@@ -134,39 +134,39 @@ def summarise(
         for kind, members in kinds.items()
         for robot in members
     }
-    ordered = tuple(sorted(outliers, key=lambda one: (-abs(one.sigmas), one.robot, one.parameter)))
-    return Fleet(robots, ordered, tuple(failed), tuple(summaries), compared, over_time, results)
+    outliers_by_size = tuple(sorted(outliers, key=lambda one: (-abs(one.sigmas), one.robot, one.parameter)))
+    return Fleet(robots, outliers_by_size, tuple(failed), tuple(summaries), compared, over_time, results)
 
 
-def _kind(name: str, present: Sequence[RobotResult], found: Kind) -> KindSummary:
+def _kind(name: str, present: Sequence[RobotResult], comparison: Kind) -> KindSummary:
     first = present[0]
-    known = np.sum([one.identified for one in present], axis=0)
+    counts = np.sum([one.identified for one in present], axis=0)
     rows = tuple(
         KindRow(
             parameter,
             first.units[k],
-            _number(found.mean[k]),
-            _number(found.mean_std[k]),
-            _number(found.spread[k]),
-            int(known[k]),
+            _number(comparison.mean[k]),
+            _number(comparison.mean_std[k]),
+            _number(comparison.spread[k]),
+            int(counts[k]),
         )
         for k, parameter in enumerate(first.names)
     )
     return KindSummary(name, tuple(one.id for one in present), rows)
 
 
-def _outliers(present: Sequence[RobotResult], found: Kind) -> list[Outlier]:
+def _outliers(present: Sequence[RobotResult], comparison: Kind) -> list[Outlier]:
     rows = []
-    for i, k in zip(*np.nonzero(found.stands_out), strict=True):
+    for i, k in zip(*np.nonzero(comparison.stands_out), strict=True):
         one = present[int(i)]
         rows.append(
             Outlier(
                 one.id,
                 one.names[int(k)],
                 float(one.value[k]),
-                float(found.mean[k]),
-                float(found.spread[k]),
-                float(found.z[i, k]),
+                float(comparison.mean[k]),
+                float(comparison.spread[k]),
+                float(comparison.z[i, k]),
                 one.units[int(k)],
             )
         )
@@ -211,8 +211,8 @@ def _verdict(result: RobotResult, own: Sequence[Outlier], left: Sequence[Left]) 
     """Return the verdict and its reason: the most serious first."""
     parts = []
     if own:
-        named = ", ".join(f"{one.parameter} ({one.sigmas:+.1f} sigma)" for one in own[:4])
-        parts.append(f"stands out in {named}" + (f" and {len(own) - 4} more" if len(own) > 4 else ""))
+        shown_outliers = ", ".join(f"{one.parameter} ({one.sigmas:+.1f} sigma)" for one in own[:4])
+        parts.append(f"stands out in {shown_outliers}" + (f" and {len(own) - 4} more" if len(own) > 4 else ""))
     if left:
         parts.append("; ".join(f"the friction of {one.joint} left its band on {one.date}" for one in left[:4]))
     if result.problem:

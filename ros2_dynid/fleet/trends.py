@@ -64,7 +64,7 @@ class Trend:
 
 
 def frictions_of(
-    robot: Robot, base: BaseParameters, information: Information, found: Estimate, top_speed: Array
+    robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, top_speed: Array
 ) -> list[FrictionPoint | None]:
     """Return the friction in each recording of `information`, as friction_of does.
 
@@ -72,10 +72,10 @@ def frictions_of(
     joint by joint.
     """
     own, free = _friction_columns(robot, base)
-    felt = [[int(c) for c in columns if int(c) in set(free)] for columns in information.columns]
-    if sum(map(len, felt)) > len(set().union(*felt)):
-        return [friction_of(robot, base, one, found, top_speed) for one in information.recordings.values()]
-    rest = found.value.copy()
+    friction_columns = [[int(c) for c in columns if int(c) in set(free)] for columns in information.columns]
+    if sum(map(len, friction_columns)) > len(set().union(*friction_columns)):
+        return [friction_of(robot, base, one, estimate, top_speed) for one in information.recordings.values()]
+    rest = estimate.value.copy()
     rest[free] = 0.0
     place = {k: i for i, k in enumerate(free)}
     numbers = {number: i for i, number in enumerate(information.recordings)}
@@ -84,11 +84,11 @@ def frictions_of(
     A, g, value = np.zeros((B, b, b)), np.zeros((B, b)), np.zeros((len(numbers), b))
     identified = np.zeros((len(numbers), b), dtype=bool)
     for j, columns in enumerate(information.columns):
-        at = np.array([place[k] for k in felt[j]], dtype=np.intp)
+        at = np.array([place[k] for k in friction_columns[j]], dtype=np.intp)
         if not len(at):
             continue
         R = np.concatenate([block.R[j] for block in information.blocks])
-        few = R[:, [*np.flatnonzero(np.isin(columns, felt[j])), -1]]
+        few = R[:, [*np.flatnonzero(np.isin(columns, friction_columns[j])), -1]]
         few[:, -1] -= R[:, :-1] @ rest[columns]
         lengths = [len(block.R[j]) for block in information.blocks]
         of = np.repeat(np.arange(B), lengths)
@@ -144,38 +144,39 @@ def _point(
 
 
 def friction_of(
-    robot: Robot, base: BaseParameters, information: Information, found: Estimate, top_speed: Array
+    robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, top_speed: Array
 ) -> FrictionPoint | None:
-    """Return the friction in one recording beside the other parameters of `found`; None if it does not show it.
+    """Return the friction in one recording beside the other parameters of `estimate`; None if it does not show it.
 
     information: of that recording alone, with plain friction; top_speed: of each joint, shape (n,).
     """
     own, free = _friction_columns(robot, base)
     place = {k: i for i, k in enumerate(free)}
-    rest = found.value.copy()
+    rest = estimate.value.copy()
     rest[free] = 0.0
     blocks = []
     columns = tuple(
-        np.array([place[int(c)] for c in felt if int(c) in place], dtype=np.intp) for felt in information.columns
+        np.array([place[int(c)] for c in joint_columns if int(c) in place], dtype=np.intp)
+        for joint_columns in information.columns
     )
-    masks = [np.array([*(int(c) in place for c in felt), True]) for felt in information.columns]
+    masks = [np.array([*(int(c) in place for c in joint_columns), True]) for joint_columns in information.columns]
     for block in information.blocks:
         parts = []
-        for R, felt, mask in zip(block.R, information.columns, masks, strict=True):
+        for R, joint_columns, mask in zip(block.R, information.columns, masks, strict=True):
             few = R[:, mask]
-            few[:, -1] -= R[:, :-1] @ rest[felt]
+            few[:, -1] -= R[:, :-1] @ rest[joint_columns]
             parts.append(few)
         blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
     try:
-        estimate = wls(Information(tuple(blocks), columns, ColumnLayout(len(free))))
+        friction = wls(Information(tuple(blocks), columns, ColumnLayout(len(free))))
     except DynidError:
         return None
-    return _point(own, place, estimate.value, estimate.covariance, estimate.identified, top_speed)
+    return _point(own, place, friction.value, friction.covariance, friction.identified, top_speed)
 
 
 def trends(joints: Sequence[str], times: Sequence[float], points: Sequence[FrictionPoint | None]) -> list[Trend]:
     """Return the friction of each joint over time; times: of the recordings [s since 1970], 0 where not known."""
-    found = []
+    over_time = []
     order = sorted(range(len(times)), key=lambda k: times[k])
     for j, joint in enumerate(joints):
         rows = [
@@ -185,8 +186,8 @@ def trends(joints: Sequence[str], times: Sequence[float], points: Sequence[Frict
         ]
         if rows:
             time, torque, std = (np.array(column) for column in zip(*rows, strict=True))
-            found.append(_trend(joint, time, torque, std))
-    return found
+            over_time.append(_trend(joint, time, torque, std))
+    return over_time
 
 
 def _trend(joint: str, time: Array, torque: Array, std: Array) -> Trend:
@@ -211,7 +212,7 @@ def _trend(joint: str, time: Array, torque: Array, std: Array) -> Trend:
         centre + half,
         slope,
         slope_std,
-        _left(time, outside),
+        _time_of_leaving(time, outside),
     )
 
 
@@ -221,12 +222,12 @@ def _slope(days: Array, torque: Array, centre: float) -> tuple[float | None, flo
     if spread <= 0.0 or centre == 0.0:
         return None, None
     slope = float(np.sum((days - days.mean()) * (torque - torque.mean())) / spread)
-    left = torque - torque.mean() - slope * (days - days.mean())
-    std = float(np.sqrt(np.sum(left**2) / (len(days) - 2) / spread))
+    residual = torque - torque.mean() - slope * (days - days.mean())
+    std = float(np.sqrt(np.sum(residual**2) / (len(days) - 2) / spread))
     return slope / abs(centre), std / abs(centre)
 
 
-def _left(time: Array, outside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float | None:
+def _time_of_leaving(time: Array, outside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float | None:
     """Return the time of the first of RUN points outside one after the other."""
     for k in range(len(time) - RUN + 1):
         if outside[k : k + RUN].all():

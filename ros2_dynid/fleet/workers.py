@@ -102,23 +102,23 @@ class DaskWorkers:
         """Hand tasks out, some ahead, and give results as they come."""
         from distributed import as_completed
 
-        given: dict[Future, Task] = {}
-        done = as_completed()
+        tasks: dict[Future, Task] = {}
+        completed = as_completed()
 
         def hand_out() -> None:
-            while len(given) < AHEAD * self.count and (task := next_task()) is not None:
+            while len(tasks) < AHEAD * self.count and (task := next_task()) is not None:
                 # By their names Dask knows how long tasks of a kind take, and shows them.
                 key = f"{task.function.__name__}-{uuid4().hex}"
                 future = self._client.submit(_timed, task.function, task.arguments, key=key, pure=False)
-                given[future] = task
-                done.add(future)
+                tasks[future] = task
+                completed.add(future)
 
         hand_out()
-        while given:
-            future = next(done)
-            task = given.pop(future)
-            found = self._result(future)
-            result, seconds = (found, 0.0) if isinstance(found, Failed) else cast("tuple[object, float]", found)
+        while tasks:
+            future = next(completed)
+            task = tasks.pop(future)
+            answer = self._result(future)
+            result, seconds = (answer, 0.0) if isinstance(answer, Failed) else cast("tuple[object, float]", answer)
             future.release()
             yield Done(task, result, seconds)
             hand_out()
@@ -134,10 +134,10 @@ class DaskWorkers:
         try:
             return future.result()
         except KilledWorker:
-            what = "every worker that took it on was lost, most likely for want of memory"
+            what = "every worker that ran it was lost, probably out of memory"
             return Failed(what, "look at the workers' logs, and give them more memory")
         except (CancelledError, CommClosedError):  # the latter while a result is fetched
-            raise lost() from None
+            raise connection_error() from None
 
 
 def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
@@ -150,14 +150,14 @@ def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tu
         most_threads.reset(before)
 
 
-def lost() -> InputError:
+def connection_error() -> InputError:
     """Return the error of a scheduler that is gone."""
-    what = "the scheduler is gone, or the connection to it"
-    return InputError(what, "start it again and repeat the command: what was done is kept")
+    what = "the connection to the scheduler is lost"
+    return InputError(what, "start the scheduler again and repeat the command: finished work is kept")
 
 
 def quiet_logs() -> None:
-    """Keep what Dask's client logs of a scheduler that is gone off the terminal: `lost` says it in one line.
+    """Keep what Dask's client logs of a scheduler that is gone off the terminal: the error says it in one line.
 
     Dask gives its loggers levels of their own, so each is set; its thread logs on when the client is closed, so they
     stay as they are.
@@ -174,7 +174,7 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
         what = "both a scheduler and a number of workers are given"
         raise InputError(what, Text("give ", Option("scheduler"), " for a cluster, or ", Option("workers")))
     if count is not None and count < 0:
-        raise InputError(f"workers is {count}", "give their number; 0 does all in this process")
+        raise InputError(f"workers is {count}", "give their number; 0 runs everything in this process")
     if count == 0:
         yield ThisProcess()
         return
@@ -191,7 +191,7 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
                 client = stack.enter_context(Client(scheduler, timeout=CONNECT))
             except (OSError, ValueError):
                 what = "there is no scheduler at this address"
-                raise InputError(what, "start one (dask scheduler), or leave the address away", scheduler) from None
+                raise InputError(what, "start one (dask scheduler), or omit --scheduler", scheduler) from None
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise InputError("the scheduler has no workers", f"start some: dask worker {scheduler}", scheduler)
         else:

@@ -50,8 +50,8 @@ def parse_sensor(sensor: str) -> tuple[str, ...]:
 
 
 def _in_order(parts: Iterable[str]) -> tuple[str, ...]:
-    chosen = set(parts)
-    return tuple(part for part in DRIVE if part in chosen)
+    selection = set(parts)
+    return tuple(part for part in DRIVE if part in selection)
 
 
 def sensor_name(measured_drive: Iterable[str]) -> str:
@@ -68,9 +68,9 @@ def with_sensors(robot: Robot, measured_drive: Mapping[str, Iterable[str]]) -> R
     unknown = [name for name in measured_drive if name not in robot.active_names]
     if unknown:
         raise InputError(f"sensor of the joint {unknown[0]!r}", f"the robot has {', '.join(robot.active_names)}")
-    measured = {name: _in_order(parts) for name, parts in measured_drive.items()}
+    drive_parts = {name: _in_order(parts) for name, parts in measured_drive.items()}
     joints = tuple(
-        replace(joint, measured_drive=measured.get(joint.name, joint.measured_drive)) for joint in robot.joints
+        replace(joint, measured_drive=drive_parts.get(joint.name, joint.measured_drive)) for joint in robot.joints
     )
     unmeasured = {f"{part}{j}" for j, one in enumerate(joints, 1) for part in DRIVE if part not in one.measured_drive}
     parameters = {name: value for name, value in robot.parameters.items() if name not in unmeasured}
@@ -126,7 +126,7 @@ def added_effort(text: str) -> AddedEffort:
     except ValueError:
         share = np.nan
     if declared is None or not 0.0 <= share <= 1.0:
-        raise InputError(f"what the robot adds to an effort is {text!r}", f"choose {CHOICES}")
+        raise InputError(f"the effort that the robot adds is {text!r}", f"choose {CHOICES}")
     return AddedEffort(declared["gravity"] is not None, declared["gravity"] == "gravity", share)
 
 
@@ -138,14 +138,16 @@ def with_added_effort(robot: Robot, adds: Mapping[str, AddedEffort]) -> Robot:
 
 def declare_added_effort(robot: Robot, texts: Sequence[str]) -> Robot:
     """Return the robot as declared by one text for all active joints or one for each; by none or "", as it is."""
-    given = [text for text in texts if text]
-    if not given:
+    declarations = [text for text in texts if text]
+    if not declarations:
         return robot
     names = robot.active_names
-    if len(given) != len(texts) or len(texts) not in (1, len(names)):
-        what = f"what the robot adds is declared for {len(given)} of {len(names)} joints"
+    if len(declarations) != len(texts) or len(texts) not in (1, len(names)):
+        what = f"the effort that the robot adds is declared for {len(declarations)} of {len(names)} joints"
         raise InputError(what, "declare it for each joint, or once for all")
-    declared = [added_effort(text) for text in (given if len(given) == len(names) else given * len(names))]
+    declared = [
+        added_effort(text) for text in (declarations if len(declarations) == len(names) else declarations * len(names))
+    ]
     return with_added_effort(robot, dict(zip(names, declared, strict=True)))
 
 
@@ -172,13 +174,13 @@ class AddedByJoint:
 def added_by_joint(robot: Robot) -> AddedByJoint | None:
     """Return what the robot adds at its active joints, or None while one of them does not declare it."""
     adds = [robot.joints[j - 1].adds for j in robot.active]
-    known = [one for one in adds if one is not None]
-    if len(known) != len(adds):
+    declarations = [one for one in adds if one is not None]
+    if len(declarations) != len(adds):
         return None
     return AddedByJoint(
-        np.array([one.gravity for one in known]),
-        np.array([one.payload for one in known]),
-        np.array([one.friction for one in known]),
+        np.array([one.gravity for one in declarations]),
+        np.array([one.payload for one in declarations]),
+        np.array([one.friction for one in declarations]),
     )
 
 

@@ -6,7 +6,7 @@ With v the joint's speed, tau_r the torque that its gear carries (links and roto
 its drive, each term is linear in its coefficient, among them
 
     load                 Fl |tau_r| sign(v)              Coulomb friction that grows with the load on the gear
-    stribeck             Fs exp(-(v / vs)^2) sign(v)     friction that falls from standstill; vs is its shape
+    stribeck             Fs exp(-(v / vs)^2) sign(v)     friction that decreases with speed; vs is its shape
     temperature          Ft (T - T0) sign(v)             Coulomb friction that changes with the temperature
 
 Those of the temperature make Fc and Fv linear in it: Fv (1 + c (T - T0)) with c = Ftv / Fv. Where T is not known it is
@@ -282,7 +282,7 @@ register(
         column=lambda x: x.sign * x.gauss(x.v, x.shape),
         units=("N.m", "N"),
         formula="Fs exp(-(v / vs)^2) sign(v)",
-        meaning="friction that falls from standstill; vs is its shape",
+        meaning="friction that decreases with speed; vs is its shape",
         code=3,
         # Slower than the first the rows are left out as too slow, faster than the last it is hard to tell from viscous
         # friction that grows with the speed. Each is 1.6 times the one before: with the column of its change beside it,
@@ -352,7 +352,7 @@ class FrictionTerm:
     def __post_init__(self) -> None:
         """Refuse a term without meaning."""
         if self.of_shape and self.kind.shape is None:
-            raise InputError(f"a friction term of kind {self.kind} has no shape", "leave of_shape out")
+            raise InputError(f"a friction term of kind {self.kind} takes no shape", "omit of_shape")
         where = f"friction term {self.name}"
         if not isfinite(self.coefficient) or (self.positive and self.coefficient < 0.0):
             allowed = "a number that is not negative" if self.positive else "a finite number"

@@ -94,9 +94,11 @@ def select_chain(
     joints, links = _place(tree, base, motions)
     if not joints:
         hint = (
-            "choose other base and tip links, or hold fewer joints" if on_chain else "choose a link with joints behind"
+            "choose other base and tip links, or hold fewer joints"
+            if on_chain
+            else "choose a link with joints beyond it"
         )
-        raise InputError(f"no joint moves behind link {base!r}", hint, tree.source)
+        raise InputError(f"no joint moves beyond link {base!r}", hint, tree.source)
     root_to_base = np.eye(4)
     link = base
     while link in carrier:
@@ -123,8 +125,8 @@ def _check_hold(tree: UrdfTree, hold: dict[str, float]) -> list[str]:
             raise InputError(f"joint {name!r} held at {value}", "give a finite position [rad or m]", tree.source)
         if not joint.moves and value != 0.0:
             raise InputError(f"joint {name!r} is {joint.type}", "it can only be held at 0", tree.source)
-        limited = joint.moves and joint.has_limit and joint.type != "continuous" and joint.lower < joint.upper
-        if limited and not joint.lower - 1e-6 <= value <= joint.upper + 1e-6:
+        has_range = joint.moves and joint.has_limit and joint.type != "continuous" and joint.lower < joint.upper
+        if has_range and not joint.lower - 1e-6 <= value <= joint.upper + 1e-6:
             notes.append(f"joint {name!r} is held at {value:g}, outside its limits")
     return notes
 
@@ -136,7 +138,7 @@ def _joints_on_chain(tree: UrdfTree, base: str, tip: str | None, carrier: Mappin
         while link != base:
             if link not in carrier:
                 raise InputError(
-                    f"tip link {tip!r} is not behind base link {base!r}", "exchange or replace them", tree.source
+                    f"tip link {tip!r} is not beyond base link {base!r}", "swap them, or choose others", tree.source
                 )
             names.add(carrier[link].name)
             link = carrier[link].parent
@@ -261,24 +263,24 @@ def robot_from_tree(
         )
     joints = tuple(
         Joint(
-            name=placed.urdf.name,
-            parent=placed.parent,
-            sigma=PRISMATIC if placed.urdf.type == "prismatic" else REVOLUTE,
+            name=chain_joint.urdf.name,
+            parent=chain_joint.parent,
+            sigma=PRISMATIC if chain_joint.urdf.type == "prismatic" else REVOLUTE,
             gamma=row.gamma,
             b=row.b,
             alpha=row.alpha,
             d=row.d,
             theta=row.theta,
             r=row.r,
-            limits=_limits(placed.urdf, notes),
+            limits=_limits(chain_joint.urdf, notes),
         )
-        for placed, row in zip(chain.joints, rows, strict=True)
+        for chain_joint, row in zip(chain.joints, rows, strict=True)
     )
     numbers = {joint.name: number for number, joint in enumerate(joints, start=1)}
     passive = tuple(
-        Passive(number, {numbers[name]: factor for name, factor in placed.mimic[1].items()}, placed.mimic[0])
-        for number, placed in enumerate(chain.joints, start=1)
-        if placed.mimic is not None
+        Passive(number, {numbers[name]: factor for name, factor in chain_joint.mimic[1].items()}, chain_joint.mimic[0])
+        for number, chain_joint in enumerate(chain.joints, start=1)
+        if chain_joint.mimic is not None
     )
     if passive:
         followers = [joints[constraint.joint - 1].name for constraint in passive]

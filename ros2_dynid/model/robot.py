@@ -209,7 +209,9 @@ def _check_friction(robot: Robot, active: set[int]) -> None:
     names = [term.name for term in robot.friction]
     for term in robot.friction:
         if term.joint not in active:
-            raise InputError(f"friction term {term.name} is of no active joint", "name an active joint", robot.name)
+            raise InputError(
+                f"friction term {term.name} belongs to no active joint", "name an active joint", robot.name
+            )
         if names.count(term.name) > 1:
             raise InputError(f"friction term {term.name} occurs twice", "keep one of them", robot.name)
 
@@ -237,20 +239,20 @@ def _check_constraints(robot: Robot, active: set[int]) -> None:
 
 def _check_sensors(robot: Robot, passive: set[int]) -> None:
     """Refuse efforts at the link where the drives act on several joints, or where no effort is measured."""
-    shared = {j for coupling in robot.coupling for j in coupling.weights}
+    coupled_joints = {j for coupling in robot.coupling for j in coupling.weights}
     for j, joint in enumerate(robot.joints, start=1):
         if joint.measured_drive == DRIVE:
             continue
         if joint.measured_drive != tuple(part for part in DRIVE if part in joint.measured_drive):
             hint = f"name some of {', '.join(DRIVE)}, in this order"
             raise InputError(f"joint {joint.name!r}: its effort includes {joint.measured_drive}", hint, robot.name)
-        if j in shared or j in passive:
+        if j in coupled_joints or j in passive:
             kind = "is passive" if j in passive else "has a coupled motor"
             what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"
             raise InputError(what, "leave its sensor out", robot.name)
     for term in robot.friction:
         if robot.joints[term.joint - 1].measured_drive != DRIVE:
-            what = f"friction term {term.name} is of a joint whose effort is measured at the link"
+            what = f"friction term {term.name} belongs to a joint whose effort is measured at the link"
             raise InputError(what, "leave the term out", robot.name)
 
 

@@ -97,11 +97,15 @@ def _table(top: Mapping[object, object], source: str, name: str, snap: bool) -> 
     unit = top.get("angle_unit", "rad")
     if unit not in ("rad", "deg"):
         raise InputError(f"angle_unit {unit!r}", "use rad or deg", source)
-    rounded: list[str] = []
+    rounded_angles: list[str] = []
     joints: list[Joint] = []
     for entry in entries:
-        joints.append(_joint(entry, joints, unit, rounded if snap else None, source))
-    notes = [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded)}"] if rounded else []
+        joints.append(_joint(entry, joints, unit, rounded_angles if snap else None, source))
+    notes = (
+        [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded_angles)}"]
+        if rounded_angles
+        else []
+    )
     gravity = as_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source)
     base = as_pose(top["base"], "base", source) if "base" in top else np.eye(4)
     tools = _tools(top, joints, source)
@@ -199,7 +203,7 @@ def _adds(entry: object, where: str, source: str) -> AddedEffort:
         if isinstance(entry, str):
             return added_effort(entry)
         if not isinstance(entry, Mapping):
-            raise InputError(f"what the robot adds is {reprlib.repr(entry)}", f"choose {CHOICES}")
+            raise InputError(f"the effort that the robot adds is {reprlib.repr(entry)}", f"choose {CHOICES}")
         check_keys(entry, ("gravity", "payload", "friction"), f"{where}, adds", source)
         gravity = entry.get("gravity", False)
         payload = entry.get("payload", gravity)
@@ -311,7 +315,7 @@ def _pivot(robot: Robot, entry: object, where: str, source: str) -> Pivot:
     return Pivot(number, (x, y, z))
 
 
-def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
+def _joint(entry: object, before: list[Joint], unit: str, rounded_angles: list[str] | None, source: str) -> Joint:
     number = len(before) + 1
     entry = as_mapping(entry, f"joint number {number}", source)
     name = str(entry.get("name", f"joint{number}"))
@@ -329,10 +333,10 @@ def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | N
     geometry = {key: as_number(entry.get(key, 0.0), f"{where}, {key}", source) for key in (*ANGLES, *LENGTHS)}
     for key in ANGLES:
         angle = math.radians(geometry[key]) if unit == "deg" else geometry[key]
-        if rounded is not None:
+        if rounded_angles is not None:
             snapped = snap_angle(angle)
             if abs(snapped - angle) > NOTE_ANGLE:
-                rounded.append(f"{name} {key}")
+                rounded_angles.append(f"{name} {key}")
             angle = snapped
         geometry[key] = angle
     limits = _limits(entry.get("limits", {}), Limits(), name, source)

@@ -32,15 +32,15 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
 
 def _coupled(robot: Robot) -> tuple[object, ...]:
     """Return how motors and loops couple the joints, with factors and offsets to a millionth."""
-    motors = [(c.motor, c.independent_inertia, _rounded(c.weights)) for c in robot.coupling]
-    return motors, {p.joint: (_rounded(p.terms), round(p.offset, 6)) for p in robot.passive}
+    motors = [(c.motor, c.independent_inertia, _round_factors(c.weights)) for c in robot.coupling]
+    return motors, {p.joint: (_round_factors(p.terms), round(p.offset, 6)) for p in robot.passive}
 
 
-def _rounded(factors: Mapping[int, float]) -> dict[int, float]:
+def _round_factors(factors: Mapping[int, float]) -> dict[int, float]:
     return {joint: round(factor, 6) for joint, factor in factors.items()}
 
 
 def _geometry(force: Force) -> tuple[object, ...]:
     """Return what two elements must share, to about a micrometre."""
     points = [(pivot.joint, *(round(x, 6) for x in pivot.point)) for pivot in force.pivots]
-    return force.powers, _rounded(force.weights), points, round(force.rest, 6)
+    return force.powers, _round_factors(force.weights), points, round(force.rest, 6)

@@ -267,9 +267,9 @@ def parse_urdf(data: bytes | str, source: str = "robot_description") -> UrdfTree
         parsed = urdf.URDF.from_xml_string(clean.text)
     except Exception as error:  # the parser raises bare Exception, AssertionError and ParseError alike
         raise InputError(f"urdf_parser_py refuses it: {error}", "correct the element named", source) from None
-    rounded: dict[str, float] = {}
-    joints = {joint.name: _joint(joint, rounded) for joint in parsed.joints}
-    notes = _rounding_note(rounded)
+    angle_changes: dict[str, float] = {}
+    joints = {joint.name: _joint(joint, angle_changes) for joint in parsed.joints}
+    notes = _rounding_note(angle_changes)
     strays = [joint.name for joint in joints.values() if joint.mimic and joint.mimic[0] not in joints]
     if strays:  # published URDFs have them, and the joint moves without its leader
         notes += (f"<mimic> of an unknown joint left out: {name_list('joint', strays)} taken as free",)
@@ -286,15 +286,15 @@ def parse_urdf(data: bytes | str, source: str = "robot_description") -> UrdfTree
         joints=joints,
         solid=clean.solid,
         notes=notes,
-        children={link: tuple(leaving) for link, leaving in children.items()},
+        children={link: tuple(outgoing_joints) for link, outgoing_joints in children.items()},
     )
 
 
-def _joint(joint: Any, rounded: dict[str, float]) -> UrdfJoint:
+def _joint(joint: Any, angle_changes: dict[str, float]) -> UrdfJoint:
     angles = [snap_angle(angle) for angle in joint.origin.rpy]
     change = max(abs(a - b) for a, b in zip(angles, joint.origin.rpy, strict=True))
     if change > NOTE_ANGLE:
-        rounded[joint.name] = change
+        angle_changes[joint.name] = change
     axis = np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float)
     fields: dict[str, Any] = {}
     if joint.limit is not None:
@@ -326,13 +326,13 @@ def _inertia(link: Any) -> Inertia | None:
     )
 
 
-def _rounding_note(rounded: dict[str, float]) -> tuple[str, ...]:
-    if not rounded:
+def _rounding_note(angle_changes: dict[str, float]) -> tuple[str, ...]:
+    if not angle_changes:
         return ()
-    worst = max(rounded.values())
+    worst = max(angle_changes.values())
     return (
         f"rounded angles taken as exact multiples of 90 deg (largest change {worst:.1e} rad) in the origin of "
-        f"{name_list('joint', rounded)}",
+        f"{name_list('joint', angle_changes)}",
     )
 
 
@@ -357,24 +357,24 @@ def _root(links: list[str], joints: dict[str, UrdfJoint], source: str) -> str:
             )
         carrier[joint.child] = joint
     roots = [link for link in links if link not in carrier]
-    reached: set[str] = set()
+    reachable_links: set[str] = set()
     stack = list(roots)
     below: dict[str, list[str]] = {}
     for joint in joints.values():
         below.setdefault(joint.parent, []).append(joint.child)
     while stack:
         link = stack.pop()
-        reached.add(link)
+        reachable_links.add(link)
         stack += below.get(link, [])
     for link in links:
-        if link not in reached:
+        if link not in reachable_links:
             raise InputError(
                 f"joint {carrier[link].name!r} closes a cycle at link {link!r}",
                 "cut the loop: a URDF is a tree; closed loops go into a robot file as passive joints",
                 source,
             )
-    used = {joint.parent for joint in joints.values()}
-    rooted = [link for link in roots if link in used]
+    parent_links = {joint.parent for joint in joints.values()}
+    rooted = [link for link in roots if link in parent_links]
     if len(rooted) > 1:
         raise InputError(
             f"links {rooted[0]!r} and {rooted[1]!r} are both roots", "join the parts by a fixed joint", source

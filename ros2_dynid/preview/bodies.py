@@ -181,7 +181,7 @@ def _notes(problems: list[_Problem]) -> tuple[str, ...]:
     for why, links in reasons.items():
         names = list(dict.fromkeys(links))
         more = f" and {len(names) - MAX_NAMED_FILES} more" if len(names) > MAX_NAMED_FILES else ""
-        notes.append(one_line(f"not drawn as its mesh says: {', '.join(names[:MAX_NAMED_FILES])}{more}: {why}"))
+        notes.append(one_line(f"drawn without its mesh: {', '.join(names[:MAX_NAMED_FILES])}{more}: {why}"))
     return tuple(notes)
 
 

@@ -51,9 +51,7 @@ def screenshot(page: str, target: Path, *, size: tuple[int, int] = (1280, 800), 
             raise DynidError(f"{browser} has not drawn the page in {PATIENCE_S:g} s; save the page instead") from None
         if not picture.is_file():
             last = process.stderr.decode(errors="replace").strip().splitlines()
-            raise DynidError(
-                f"{browser} drew nothing ({last[-1] if last else 'without a word'}); save the page instead"
-            )
+            raise DynidError(f"{browser} drew nothing ({last[-1] if last else 'no message'}); save the page instead")
         write_bytes(target, picture.read_bytes())
 
 

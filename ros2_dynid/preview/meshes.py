@@ -101,8 +101,8 @@ def _merged(vertices: Array, triangles: Numbers, cell: float | None) -> Mesh:
     corners = corners[~flat]
     _, once = np.unique(np.sort(corners, axis=1), axis=0, return_index=True) if cell else (None, slice(None))
     corners = corners[once]
-    used, numbers = np.unique(corners, return_inverse=True)
-    return Mesh(unique[used], numbers.reshape(-1, 3))
+    indices, numbers = np.unique(corners, return_inverse=True)
+    return Mesh(unique[indices], numbers.reshape(-1, 3))
 
 
 def decimated(mesh: Mesh, max_triangles: int) -> Mesh:

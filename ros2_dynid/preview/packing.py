@@ -64,7 +64,7 @@ def packed_motion(motion: MotionData, shapes: Shapes | None) -> dict[str, Plain]
         "count": len(motion.q),
         **{name: floats(getattr(motion, name)) for name in ("q", "dq", "ddq", "tau", "path")},
         "limits": limits,
-        "use": {kind: _finite(used) for kind, used in motion.use.items()},
+        "use": {kind: _finite(fraction) for kind, fraction in motion.use.items()},
         "nearest": None if motion.nearest is None or shapes is None else _nearest(motion.nearest, shapes),
     }
 

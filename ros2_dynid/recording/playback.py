@@ -68,8 +68,8 @@ def _raw_messages(path: Path, robot: Robot | None, topic: str | None) -> Iterato
         raise InputError("there is no such file or folder", "check the path", str(path))
     bag = open_bag(path)
     topics = choose_topics(bag, None if robot is None else robot.active_names, topic)
-    used = [channel for channel in bag.channels if channel.topic in topics]
-    if any((channel.type, channel.encoding) != (JOINT_STATE, "cdr") for channel in used):
+    topic_channels = [channel for channel in bag.channels if channel.topic in topics]
+    if any((channel.type, channel.encoding) != (JOINT_STATE, "cdr") for channel in topic_channels):
         return None
 
     def generate() -> Iterator[Message]:

@@ -160,8 +160,10 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     """Return the samples of all parts concatenated; a signal missing in a part is NaN there."""
     last = parts[-1]
     if len(parts) == 1:
-        measured = {field: array for field, array in last.arrays().items() if field == "q" or not np.isnan(array).all()}
-        return last if len(measured) == len(last.arrays()) else last.with_arrays(last.t, measured)
+        known_fields = {
+            field: array for field, array in last.arrays().items() if field == "q" or not np.isnan(array).all()
+        }
+        return last if len(known_fields) == len(last.arrays()) else last.with_arrays(last.t, known_fields)
     fields = dict.fromkeys(field for part in parts for field in part.arrays())
     arrays: dict[str, Array] = {}
     for field in fields:
@@ -327,8 +329,8 @@ def read_samples(
     assert last is not None  # iter_samples raises rather than yield nothing
     t = growing.pop("t").array()
     arrays = {field: values.array(len(t)) for field, values in growing.items()}
-    measured = {field: values for field, values in arrays.items() if field == "q" or not np.isnan(values).all()}
-    samples = replace(last.with_arrays(t, measured), notes=tuple(notes))
+    known_fields = {field: values for field, values in arrays.items() if field == "q" or not np.isnan(values).all()}
+    samples = replace(last.with_arrays(t, known_fields), notes=tuple(notes))
     if in_order:
         samples = ordered(samples)
     return cut(samples, reading.start, reading.end)
@@ -398,17 +400,15 @@ class Growing:
 
     def append(self, values: Array, begin: int) -> None:
         """Add rows, the first of them as row `begin`; rows skipped are NaN."""
-        needed = begin + len(values)
+        end = begin + len(values)
         if self._array is None:
-            self._array = np.empty((needed, *values.shape[1:]))
-        elif needed > len(self._array):
+            self._array = np.empty((end, *values.shape[1:]))
+        elif end > len(self._array):
             # realloc moves pages of a large array instead of copying them
-            self._array.resize(
-                (max(needed, len(self._array) + len(self._array) // 4), *values.shape[1:]), refcheck=False
-            )
+            self._array.resize((max(end, len(self._array) + len(self._array) // 4), *values.shape[1:]), refcheck=False)
         self._array[self._length : begin] = np.nan
-        self._array[begin:needed] = values
-        self._length = needed
+        self._array[begin:end] = values
+        self._length = end
 
     def array(self, length: int | None = None) -> Array:
         """Return the rows, filled up with NaN to `length`; the object must not be used after that."""

@@ -265,5 +265,5 @@ def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
     motion = np.array([length if name in prismatic else angle for name in samples.joint_names])
     scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "temperature": np.array(1.0)}
     scales |= {"tau": np.array(effort), "tau_f": np.array(effort), "tau_l": np.array(effort)}
-    scaled = {field: values * scales[field] for field, values in samples.arrays().items()}
-    return samples.with_arrays(samples.t * time, scaled)
+    arrays_in_si = {field: values * scales[field] for field, values in samples.arrays().items()}
+    return samples.with_arrays(samples.t * time, arrays_in_si)

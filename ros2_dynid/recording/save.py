@@ -39,16 +39,16 @@ def save_pieces(
     """Write the pieces of a recording, one at a time in memory, as save_samples does."""
     path = check_target(path, overwrite=overwrite)
     suffix = path.suffix.lower()
-    counted = _counted(outline, pieces)
+    checked_pieces = _check_sample_count(outline, pieces)
     left_out: list[str] = []
     if suffix == ".csv":
         with replacing(path, overwrite=overwrite) as stream:
-            _write_csv(outline, counted, stream)
+            _write_csv(outline, checked_pieces, stream)
     elif suffix == ".npz":
         with replacing(path, overwrite=overwrite) as stream:
-            _write_npz(outline, counted, stream, path.parent)
+            _write_npz(outline, checked_pieces, stream, path.parent)
     else:
-        _write_bag(outline, counted, path, overwrite, topic)
+        _write_bag(outline, checked_pieces, path, overwrite, topic)
         if "ddq" in outline.fields:
             left_out.append("JointState has no accelerations: they were left out")
         if "q_r" in outline.fields:
@@ -77,7 +77,7 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
     return path
 
 
-def _counted(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
+def _check_sample_count(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
     """Yield at most _ROWS samples at a time, and check their total number."""
     count = 0
     for piece in pieces:

@@ -189,7 +189,7 @@ def write_page(
         after += definitions("Torque errors of each parameter set", set_rows(model), "s-sets")
     laws = laws_tried(model)
     if laws:
-        after += definitions("Friction laws tried on data left out", laws, "s-laws")
+        after += definitions("Friction laws compared on held-out data", laws, "s-laws")
     after += definitions("How it was obtained", _how(model), "s-how")
     command = model.obtained.get("command")
     if command:
@@ -208,9 +208,9 @@ def write_page(
 
 def laws_tried(model: IdentifiedModel) -> list[tuple[str, str]]:
     """Return, by joint, each friction law tried, its gain on held-out data, and whether it was selected."""
-    tried = model.obtained.get("friction_tried")
+    law_trials = model.obtained.get("friction_tried")
     rows = []
-    for trial in tried if isinstance(tried, list) else []:
+    for trial in law_trials if isinstance(law_trials, list) else []:
         if isinstance(trial, dict):
             gain, scatter = (trial.get(key) for key in ("gain", "scatter"))
             if isinstance(gain, int | float) and isinstance(scatter, int | float):
@@ -252,9 +252,7 @@ def write_comparison(folders: Sequence[Path], target: Path) -> WrittenComparison
         else ("good", f"{label} does not differ significantly from {first}.")
         for label, names in changed.items()
     ]
-    facts = [
-        "A change is called significant where chance alone would call any of the parameters changed in 1 of 100 tables."
-    ]
+    facts = ["Significant: with no real change, at most 1 of 100 such tables would mark any parameter."]
     data = ComparisonData(list(models), rows, [])
     write_text(target, comparison_page(f"Comparison of {len(models)} identifications", verdict, facts, data))
     return WrittenComparison(str(target), tuple(models), changed)
@@ -284,14 +282,14 @@ def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
 
 
 def _stored_verdict(model: IdentifiedModel) -> list[tuple[str, str]]:
-    stored = model.obtained.get("verdict")
-    if isinstance(stored, list) and stored:
-        remarks = [item for item in stored if isinstance(item, Mapping)]
+    stored_verdict = model.obtained.get("verdict")
+    if isinstance(stored_verdict, list) and stored_verdict:
+        remarks = [item for item in stored_verdict if isinstance(item, Mapping)]
         return [(LEVELS.get(str(item.get("level")), "warn"), str(item.get("text", ""))) for item in remarks]
     errors = model.validation or model.fit
     which = "on data that were not used in the fit" if model.validation else "on the fitted data; it was not validated"
     if "all" not in errors:
-        return [("warn", "The model file says nothing about its errors.")]
+        return [("warn", "The model file has no torque errors.")]
     total = errors["all"].relative
     level = "good" if total < 0.05 and model.validation else "warn" if total < 0.15 else "bad"
     return [(level, f"The model predicts the torque with an error of {100 * total:.1f} % {which}.")]
@@ -318,7 +316,7 @@ def set_rows(model: IdentifiedModel) -> list[tuple[str, str]]:
         text = f"{100 * errors.fit['all'].relative:.2f} % on the data used"
         if errors.validation:
             text += f", {100 * errors.validation['all'].relative:.2f} % on held-out data"
-        rows.append((name, text + ("; this set is the model" if name == list(model.sets)[-1] else "")))
+        rows.append((name, text + ("; this set is used" if name == list(model.sets)[-1] else "")))
     return rows
 
 

@@ -25,8 +25,8 @@ SECTIONS: Sequence[tuple[str, str, str]] = (
         "Excitation",
         "How well the motion excited each parameter, and how much of each joint's limits it used.",
     ),
-    ("friction", "Friction", "The joint's law, with the measured torque less everything else in the model."),
-    ("consistency", "Physical consistency", "Whether a real body can have these parameters, link by link."),
+    ("friction", "Friction", "The friction law of each joint, and the measured torque minus the rest of the model."),
+    ("consistency", "Physical consistency", "Physical consistency of the parameters of each link."),
 )
 
 

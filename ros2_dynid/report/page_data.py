@@ -209,16 +209,16 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
                 TorqueCurves(
                     name=joint.name,
                     unit=effort_unit(joint.sigma),
-                    measured=rounded(rows.tau[:, j]),
-                    predicted=rounded(rows.predicted[:, j]),
-                    prior=rounded(rows.prior[:, j]) if has_prior else None,
+                    measured=round_values(rows.tau[:, j]),
+                    predicted=round_values(rows.predicted[:, j]),
+                    prior=round_values(rows.prior[:, j]) if has_prior else None,
                     rms=rms,
-                    histogram=Histogram(rounded(edges), counts.tolist(), rms or None),
-                    lower=rounded(rows.predicted[:, j] - width[:, j]),
-                    upper=rounded(rows.predicted[:, j] + width[:, j]),
+                    histogram=Histogram(round_values(edges), counts.tolist(), rms or None),
+                    lower=round_values(rows.predicted[:, j] - width[:, j]),
+                    upper=round_values(rows.predicted[:, j] + width[:, j]),
                 )
             )
-        torque_sets_by_key[name] = TorqueSet(TITLES.get(name, name), rounded(rows.t - rows.t[0], 7), joints)
+        torque_sets_by_key[name] = TorqueSet(TITLES.get(name, name), round_values(rows.t - rows.t[0], 7), joints)
     return torque_sets_by_key
 
 
@@ -278,17 +278,17 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 name=joint.name,
                 unit=effort_unit(joint.sigma),
                 speed_unit="m/s" if joint.sigma == PRISMATIC else "rad/s",
-                x=rounded(rows.dq[pick, k]),
-                y=rounded(rest[pick, k]),
-                curve=LineData(rounded(x), rounded(curves[1])),
-                band=rounded(2.0 * _friction_std(model, j, x, float(load[k]))),
-                load=rounded(load_torque[pick, k]),
-                light=LineData(rounded(x), rounded(curves[0])) if loaded else None,
-                heavy=LineData(rounded(x), rounded(curves[2])) if loaded else None,
-                position=rounded(rows.q[pick, k]),
+                x=round_values(rows.dq[pick, k]),
+                y=round_values(rest[pick, k]),
+                curve=LineData(round_values(x), round_values(curves[1])),
+                band=round_values(2.0 * _friction_std(model, j, x, float(load[k]))),
+                load=round_values(load_torque[pick, k]),
+                light=LineData(round_values(x), round_values(curves[0])) if loaded else None,
+                heavy=LineData(round_values(x), round_values(curves[2])) if loaded else None,
+                position=round_values(rows.q[pick, k]),
                 position_unit="m" if joint.sigma == PRISMATIC else "rad",
-                residual=rounded(residual[pick, k]),
-                temperature=rounded(warmth) if np.any(np.isfinite(warmth := rows.temperature[pick, k])) else [],
+                residual=round_values(residual[pick, k]),
+                temperature=round_values(warmth) if np.any(np.isfinite(warmth := rows.temperature[pick, k])) else [],
             )
         )
     return pictures
@@ -332,7 +332,7 @@ def share(part: float, whole: float) -> float | None:
     return 100 * part / whole if np.isfinite(whole) and whole > 0 else None
 
 
-def rounded(values: Array, digits: int = DIGITS) -> Numbers:
+def round_values(values: Array, digits: int = DIGITS) -> Numbers:
     """Return values for JSON with few digits; None where a value is not finite."""
     x = np.asarray(values, dtype=float)
     finite = np.isfinite(x)

@@ -59,10 +59,10 @@ class ForwardDynamics:
         """Return what motor torques tau do at the states q, dq, shape (B, n) each."""
         M, rest = self._inertia_and_rest(q, dq)
         sign = np.tanh(dq @ self._speeds.T / self._speeds_v0)
-        left = tau - dq @ self.viscous.T - (self._coulomb * sign) @ self._speeds - self._offset
-        gear_torque = left
+        net_torque = tau - dq @ self.viscous.T - (self._coulomb * sign) @ self._speeds - self._offset
+        gear_torque = net_torque
         if self.robot.friction:
-            gear_torque = carried_torque(self.robot, left, dq, np.tanh(dq / self.v0))
+            gear_torque = carried_torque(self.robot, net_torque, dq, np.tanh(dq / self.v0))
         ddq = np.asarray(np.linalg.solve(M, (gear_torque - rest)[..., None])[..., 0], dtype=float)
         return Accelerations(M, ddq, gear_torque, sign)
 

@@ -65,8 +65,8 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
     except InputError as error:
         return with_problems(result, [RecordingProblem("unusable", RED, error.what, error.hint)])
     diagnosis = diagnose(problem, options.friction)
-    named = {p.joint for p in result.problems if p.kind == "position_unit"}
-    more = [p for p in map(_as_problem, diagnosis.findings) if p.joint not in named]
+    degree_joints = {p.joint for p in result.problems if p.kind == "position_unit"}
+    more = [p for p in map(_as_problem, diagnosis.findings) if p.joint not in degree_joints]
     rows = tuple(
         replace(
             row,

@@ -69,9 +69,9 @@ def export_mjcf(
     """
     robot, parameters, friction_notes = _with_plain_friction(model, "MJCF")
     chi = standard_vector(robot, parameters)
-    made = mjcf_files(robot, chi, name=name, urdf=None if urdf is None else Path(urdf), chain=chain)
-    written = write_files(Path(output), made.files)
-    return UrdfOutcome(written, (*made.notes, *friction_notes), parameters)
+    export = mjcf_files(robot, chi, name=name, urdf=None if urdf is None else Path(urdf), chain=chain)
+    written = write_files(Path(output), export.files)
+    return UrdfOutcome(written, (*export.notes, *friction_notes), parameters)
 
 
 def _with_plain_friction(model: IdentifiedModel | Robot, form: str) -> tuple[Robot, dict[str, float], list[str]]:
@@ -87,10 +87,10 @@ def _with_plain_friction(model: IdentifiedModel | Robot, form: str) -> tuple[Rob
     speed, load = (np.array([float(used[name][key]) for name in robot.active_names]) for key in ("speed", "load"))
     chi = nearest_plain(robot, standard_vector(robot, parameters), speed, load)
     terms = ", ".join(term.name for term in robot.friction)
-    note = f"{form} has plain friction only: Fv and Fc come closest to the law with {terms} over the speeds used"
+    note = f"{form} supports Fv and Fc only: they are fitted to the law with {terms} over the recorded speeds"
     nearest = dict(zip(standard_names(robot), chi.tolist(), strict=True))
-    named = {f"{kind}{term.joint}" for term in robot.friction for kind in ("Fv", "Fc")}
-    return replace(robot, friction=()), parameters | {name: nearest[name] for name in named}, [note]
+    friction_names = {f"{kind}{term.joint}" for term in robot.friction for kind in ("Fv", "Fc")}
+    return replace(robot, friction=()), parameters | {name: nearest[name] for name in friction_names}, [note]
 
 
 def _standard_parameters(model: IdentifiedModel) -> dict[str, float]:
@@ -100,10 +100,10 @@ def _standard_parameters(model: IdentifiedModel) -> dict[str, float]:
         hint = Text("identify with ", Option("standard", True), " or ", Option("consistent", True))
         raise InputError("the model has no standard parameters", hint)
     drives = {*GROUPS["friction"], *GROUPS["rotor"], *GROUPS["offset"]}
-    known = {
+    described = {
         name: float(v) for name, v in zip(model.leaders, model.served, strict=True) if split_name(name)[0] in drives
     }
-    return {**known, **standard}
+    return {**described, **standard}
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], source: Path | None = None) -> tuple[str, ...]:

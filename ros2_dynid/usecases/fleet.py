@@ -55,7 +55,7 @@ def fleet(
     say: Callable[[str], None] = lambda line: None,
 ) -> FleetOutcome:
     """Run over a fleet; `say` gets lines for the user, such as the address of the dashboard."""
-    found = run_fleet(
+    run = run_fleet(
         Path(request.file),
         Path(request.output),
         scheduler=request.scheduler,
@@ -64,14 +64,14 @@ def fleet(
         progress=progress,
         say=say,
     )
-    summary, work = found.fleet, found.work
+    summary, work = run.fleet, run.work
     return FleetOutcome(
         summary.robots,
         summary.outliers,
         summary.failed,
         summary.kinds,
-        str(found.page),
-        str(found.result),
+        str(run.page),
+        str(run.result),
         work.recordings,
         work.mapped,
         work.reduced,

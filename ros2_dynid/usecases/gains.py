@@ -48,7 +48,7 @@ class GainsOutcome:
 def gains(request: GainsRequest, progress: Progress | None = None) -> GainsOutcome:
     """Identify the drive gains of all joints."""
     robot = request.robot.load()
-    found = identify_gains(
+    drive_gains = identify_gains(
         robot,
         request.empty,
         request.loaded,
@@ -58,8 +58,8 @@ def gains(request: GainsRequest, progress: Progress | None = None) -> GainsOutco
         progress=progress,
     )
     names = robot.active_names
-    from_mass = dict(zip(names, found.from_mass, strict=True))
-    return GainsOutcome(_by_name(names, found.value), _by_name(names, found.std), from_mass, request.mass)
+    from_mass = dict(zip(names, drive_gains.from_mass, strict=True))
+    return GainsOutcome(_by_name(names, drive_gains.value), _by_name(names, drive_gains.std), from_mass, request.mass)
 
 
 def _by_name(names: tuple[str, ...], values: Array) -> dict[str, float | None]:

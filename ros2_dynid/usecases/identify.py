@@ -55,7 +55,7 @@ class IdentifyRequest:
 def identify(request: IdentifyRequest, progress: Progress | None = None) -> IdentifyOutcome:
     """Identify the robot; `progress` gets stage and fraction, and may raise to stop."""
     page = None if request.preview is None else read_bytes(Path(request.preview), MAX_PREVIEW_BYTES)
-    found = pipeline.identify(
+    identification = pipeline.identify(
         request.robot.load(),
         request.recordings,
         options=request.options,
@@ -68,4 +68,4 @@ def identify(request: IdentifyRequest, progress: Progress | None = None) -> Iden
     if page is not None and request.output is not None:
         write_bytes(Path(request.output) / PREVIEW, page)
         write_report(Path(request.output), figures=False)
-    return found.outcome
+    return identification.outcome

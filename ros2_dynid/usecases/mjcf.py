@@ -62,8 +62,8 @@ def mjcf_files(
 
 def link_names(robot: Robot) -> list[str]:
     """Return a name for each joint's body: the first link that it carries, else one of its number."""
-    named = {carrier: link for link, (carrier, _) in reversed(list(robot.tools.items()))}
-    return [f"{named[j]}_body" if j in named else f"link{j}" for j in range(1, robot.n + 1)]
+    link_of_joint = {carrier: link for link, (carrier, _) in reversed(list(robot.tools.items()))}
+    return [f"{link_of_joint[j]}_body" if j in link_of_joint else f"link{j}" for j in range(1, robot.n + 1)]
 
 
 def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:
@@ -90,7 +90,7 @@ def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:
 def _sites(robot: Robot, tree: MjcfTree) -> None:
     for link, (carrier, pose) in robot.tools.items():
         place = pose if carrier else robot.base @ pose
-        _placed(tree.bodies[carrier], "site", place, name=link)
+        _add_placed_element(tree.bodies[carrier], "site", place, name=link)
 
 
 def _followers(robot: Robot, tree: MjcfTree) -> None:
@@ -132,19 +132,23 @@ def add_shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:
             name = f"{identifier(body.link)}_{k}"
             files[f"meshes/{name}.stl"] = stl_bytes(body.mesh)
             ET.SubElement(assets, "mesh", name=name, file=f"meshes/{name}.stl", inertia="shell")
-            _placed(at, "geom", body.pose, type="mesh", mesh=name, rgba=rgba, **VISUAL)
+            _add_placed_element(at, "geom", body.pose, type="mesh", mesh=name, rgba=rgba, **VISUAL)
         elif body.kind == "box":
-            _placed(at, "geom", body.pose, type="box", size=mjcf_numbers(np.array(body.size) / 2), rgba=rgba, **VISUAL)
+            _add_placed_element(
+                at, "geom", body.pose, type="box", size=mjcf_numbers(np.array(body.size) / 2), rgba=rgba, **VISUAL
+            )
         elif body.kind == "sphere":
-            _placed(at, "geom", body.pose, type="sphere", size=mjcf_numbers(body.size[:1]), rgba=rgba, **VISUAL)
+            _add_placed_element(
+                at, "geom", body.pose, type="sphere", size=mjcf_numbers(body.size[:1]), rgba=rgba, **VISUAL
+            )
         elif body.kind in ("cylinder", "capsule"):
             radius, length = body.size
             size = mjcf_numbers((radius, length / 2))
-            _placed(at, "geom", body.pose, type=body.kind, size=size, rgba=rgba, **VISUAL)
+            _add_placed_element(at, "geom", body.pose, type=body.kind, size=size, rgba=rgba, **VISUAL)
     return files
 
 
-def _placed(parent: ET.Element, tag: str, pose: Array, **attributes: str) -> None:
+def _add_placed_element(parent: ET.Element, tag: str, pose: Array, **attributes: str) -> None:
     axes = mjcf_numbers([*pose[:3, 0], *pose[:3, 1]])
     ET.SubElement(parent, tag, {**attributes, "pos": mjcf_numbers(pose[:3, 3]), "xyaxes": axes})
 

@@ -84,8 +84,8 @@ class PayloadsOutcome:
 
 def payloads(request: PayloadRequest, progress: Progress | None = None) -> PayloadsOutcome:
     """Identify several loads on the robot's last link, whose recordings are named NAME=PATH."""
-    found, names = _found(request, progress)
-    return PayloadsOutcome({name: _outcome(one, names) for name, one in found.items()})
+    loads, names = _identify_loads(request, progress)
+    return PayloadsOutcome({name: _outcome(one, names) for name, one in loads.items()})
 
 
 def has_names(loaded: Sequence[str]) -> bool:
@@ -96,43 +96,43 @@ def has_names(loaded: Sequence[str]) -> bool:
 def _by_name(loaded: Sequence[str]) -> dict[str, tuple[str, ...]]:
     if not has_names(loaded):
         return {"": tuple(loaded)}
-    named: dict[str, tuple[str, ...]] = {}
+    recordings_by_load: dict[str, tuple[str, ...]] = {}
     for text in loaded:
         name, equals, path = text.partition("=")
         if not (equals and name and path):
-            raise InputError(f"{text!r} is of no named load", "write NAME=RECORDING for all of them, or for none")
-        named[name] = (*named.get(name, ()), path)
-    return named
+            raise InputError(f"{text!r} names no load", "write NAME=RECORDING for all of them, or for none")
+        recordings_by_load[name] = (*recordings_by_load.get(name, ()), path)
+    return recordings_by_load
 
 
 def payload(request: PayloadRequest, progress: Progress | None = None) -> PayloadOutcome:
     """Identify the load on the robot's last link."""
     if has_names(request.loaded):
-        raise InputError("several loads are named", "ask for them one by one")
-    found, names = _found(request, progress)
-    return _outcome(found[""], names)
+        raise InputError("several loads are named", "identify one at a time")
+    loads, names = _identify_loads(request, progress)
+    return _outcome(loads[""], names)
 
 
-def _outcome(found: Payload, names: tuple[str, ...]) -> PayloadOutcome:
-    mass, com, inertia = found.interval
+def _outcome(load: Payload, names: tuple[str, ...]) -> PayloadOutcome:
+    mass, com, inertia = load.interval
     return PayloadOutcome(
-        mass=found.mass,
-        com=three(found.com),
-        inertia=matrix(found.inertia),
-        std=HalfWidths(found.mass_std, three(found.com_std), matrix(found.inertia_std)),
+        mass=load.mass,
+        com=three(load.com),
+        inertia=matrix(load.inertia),
+        std=HalfWidths(load.mass_std, three(load.com_std), matrix(load.inertia_std)),
         interval95=HalfWidths(mass, three(com), matrix(inertia)),
-        frame=found.frame,
-        significant=found.significant,
+        frame=load.frame,
+        significant=load.significant,
         joint_mass={
             name: JointMass(float(mass), float(std))
-            for name, mass, std in zip(names, found.joint_mass, found.joint_mass_std, strict=True)
+            for name, mass, std in zip(names, load.joint_mass, load.joint_mass_std, strict=True)
             if math.isfinite(mass)
         },
-        contradicting=found.contradicting,
+        contradicting=load.contradicting,
     )
 
 
-def _found(request: PayloadRequest, progress: Progress | None) -> tuple[dict[str, Payload], tuple[str, ...]]:
+def _identify_loads(request: PayloadRequest, progress: Progress | None) -> tuple[dict[str, Payload], tuple[str, ...]]:
     """Return the loads by name, "" if there is only one, and the names of the joints."""
     loaded = _by_name(request.loaded)
     if request.robot.path and is_model_file(request.robot.path):
@@ -154,7 +154,7 @@ def _found(request: PayloadRequest, progress: Progress | None) -> tuple[dict[str
     if not request.empty:
         raise InputError("there is no recording without the load", "give one, or the model of the robot without it")
     robot = request.robot.load()
-    found = identify_payloads(
+    loads = identify_payloads(
         robot,
         request.empty,
         loaded,
@@ -163,7 +163,7 @@ def _found(request: PayloadRequest, progress: Progress | None) -> tuple[dict[str
         options=request.options,
         progress=progress,
     )
-    return found, robot.active_names
+    return loads, robot.active_names
 
 
 def three(values: Array) -> Three:

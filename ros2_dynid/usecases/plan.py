@@ -124,8 +124,8 @@ class PlanRequest:
     @property
     def caps(self) -> Caps:
         """Limits beside the robot's own."""
-        given = (self.max_position, self.max_velocity, self.max_acceleration, self.max_effort)
-        return Caps(*(math.inf if value is None else value for value in given))
+        limits = (self.max_position, self.max_velocity, self.max_acceleration, self.max_effort)
+        return Caps(*(math.inf if value is None else value for value in limits))
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def plan(request: PlanRequest, progress: Progress | None = None) -> PlanOutcome:
     if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS, PlanMethod.FRICTION):
         trajectory, outcome = plan_slow_motion(request, robot, shapes)
     else:
-        found = search_plan(request, robot, shapes, time.perf_counter() - began, report)
-        trajectory, outcome = found.trajectory, describe_plan(request, robot, found)
+        result = search_plan(request, robot, shapes, time.perf_counter() - began, report)
+        trajectory, outcome = result.trajectory, describe_plan(request, robot, result)
     exact = true_clearance(robot, shapes, trajectory)
     save_trajectory(request.output, trajectory, request.rate)
     if request.csv is not None:
@@ -251,27 +251,27 @@ def search_plan(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent
     return (validation_plan if validating else planned)(robot, options)
 
 
-def describe_plan(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
+def describe_plan(request: PlanRequest, robot: Robot, plan: Plan) -> PlanOutcome:
     """Return the figures of a plan, and draw the pictures asked for."""
-    std, percent = predicted_std(robot, found, request.noise)
-    pictures = save_figures(request.figures, robot, found, request.noise) if request.figures else []
+    std, percent = predicted_std(robot, plan, request.noise)
+    pictures = save_figures(request.figures, robot, plan, request.noise) if request.figures else []
     return replace(
-        describe_trajectory(request, robot, found.trajectory),
-        rows=found.rows,
-        use=found.use,
-        cond=found.cond,
-        S=found.S,
-        cond_normalised=found.cond_normalised,
-        n_base=len(found.base),
-        search_seconds=found.seconds,
-        clearance=found.clearance_m,
+        describe_trajectory(request, robot, plan.trajectory),
+        rows=plan.rows,
+        use=plan.use,
+        cond=plan.cond,
+        S=plan.S,
+        cond_normalised=plan.cond_normalised,
+        n_base=len(plan.base),
+        search_seconds=plan.seconds,
+        clearance=plan.clearance_m,
         noise=request.noise,
         parameters=tuple(
             PredictedRow(name, finite_or_none(s), finite_or_none(p))
-            for name, s, p in zip(found.base.names, std, percent, strict=True)
+            for name, s, p in zip(plan.base.names, std, percent, strict=True)
         ),
         pictures=tuple(map(str, pictures)),
-        notes=(*robot.notes, *found.notes),
+        notes=(*robot.notes, *plan.notes),
     )
 
 

@@ -70,14 +70,14 @@ def previewed(request: PreviewRequest) -> tuple[PreviewOutcome, str]:
     for path in (request.save, request.screenshot):
         if path and not Path(path).resolve().parent.is_dir():
             raise InputError(f"there is no folder for {path}", "create it first")
-    found = scene_of(load_trajectory(request.trajectory), request.robot, request.surroundings, request.caps)
-    page = preview_page(found)
-    outcome = describe_preview(found, request)
+    scene = scene_of(load_trajectory(request.trajectory), request.robot, request.surroundings, request.caps)
+    page = preview_page(scene)
+    outcome = describe_preview(scene, request)
     if request.save:
         write_text(request.save, page)
     if request.screenshot:
         at = request.at if request.at is not None else outcome.at
-        when = found.motion.duration / 2 if at is None else at
+        when = scene.motion.duration / 2 if at is None else at
         screenshot(page, Path(request.screenshot), size=(request.width, request.height), fragment=f"t={when:.6g}")
     return outcome, page
 
@@ -107,16 +107,16 @@ def _bodies(robot: Robot, source: RobotSource) -> tuple[list[Body], tuple[str, .
         return ([], ()) if file is None else urdf_bodies(robot, file, **chain)
 
 
-def describe_preview(found: Scene, request: PreviewRequest) -> PreviewOutcome:
+def describe_preview(scene: Scene, request: PreviewRequest) -> PreviewOutcome:
     """Return the figures of a motion, and where it was shown or saved."""
-    motion, shapes = found.motion, found.appearance.shapes
+    motion, shapes = scene.motion, scene.appearance.shapes
     least = moment_of_least(motion)
     pair = None
     if least is not None and shapes is not None and motion.nearest is not None:
         k = int(motion.nearest.distance.argmin())
         pair = names_of(shapes, int(motion.nearest.first[k]), int(motion.nearest.second[k]))
     return PreviewOutcome(
-        robot=found.appearance.name,
+        robot=scene.appearance.name,
         kind=motion.kind,
         duration=motion.duration,
         use={kind: float(used.max()) for kind, used in motion.use.items()},
@@ -125,5 +125,5 @@ def describe_preview(found: Scene, request: PreviewRequest) -> PreviewOutcome:
         pair=pair,
         file=request.save,
         picture=request.screenshot,
-        notes=found.notes,
+        notes=scene.notes,
     )

@@ -42,5 +42,5 @@ def report(request: ReportRequest) -> ReportOutcome:
         if request.output is not None:
             raise InputError("the output names the page of a comparison", "leave it out: the page goes into the folder")
         return ReportOutcome(str(write_report(folders[0], figures=request.figures)))
-    found = write_comparison(folders, Path(request.output or "comparison.html"))
-    return ReportOutcome(found.report, found.models, found.changed)
+    comparison = write_comparison(folders, Path(request.output or "comparison.html"))
+    return ReportOutcome(comparison.report, comparison.models, comparison.changed)

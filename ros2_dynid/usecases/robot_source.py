@@ -88,8 +88,8 @@ def refuse_other_robot(source: RobotSource, robot: Robot, *, chain: bool = True)
     if source.gravity is not None and not np.allclose(source.gravity, robot.gravity):
         what = f"the model was identified with gravity {robot.gravity.tolist()}"
         raise InputError(what, "base parameters hold for one mounting: identify again", source.path)
-    given = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link} if chain else {}
-    for name, value in {**given, "joint_limits": source.joint_limits}.items():
+    options = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link} if chain else {}
+    for name, value in {**options, "joint_limits": source.joint_limits}.items():
         if value:
-            what = Text(Option(name), " is given, and the model has its own joints")
-            raise InputError(what, "leave it out, or identify with it", source.path)
+            what = Text(Option(name), " is given, but the model defines its own joints")
+            raise InputError(what, "omit it, or identify the robot with it", source.path)

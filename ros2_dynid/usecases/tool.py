@@ -82,18 +82,18 @@ def tool(request: ToolRequest, progress: Progress | None = None) -> ToolOutcome:
     # the joints' own efforts play no part: positions stand in for them, so that a recording without any will do
     prepared = prepare(robot, replace(samples, tau=samples.q), options.preparation)
     report("estimating", 0.8)
-    found = identify_tool(robot, prepared, wrenches, link, free=request.free)
+    estimate = identify_tool(robot, prepared, wrenches, link, free=request.free)
     notes = [note.text for note in samples.notes]
     if wrenches.frame and wrenches.frame != link:
-        notes.append(f"the wrenches are of frame {wrenches.frame!r}: it is taken to be that of link {link!r}")
-    if found.sign < 0:
-        notes.append("the sensor shows what the tool exerts on it: forces and torques with the opposite sign")
+        notes.append(f"the wrenches are in frame {wrenches.frame!r}, which is taken as that of link {link!r}")
+    if estimate.sign < 0:
+        notes.append("the sensor reports the wrench with the opposite sign: it was reversed")
     report("done", 1.0)
-    return _outcome(found, tuple(notes))
+    return _outcome(estimate, tuple(notes))
 
 
-def _outcome(found: Tool, notes: tuple[str, ...]) -> ToolOutcome:
-    load = found.load
+def _outcome(estimate: Tool, notes: tuple[str, ...]) -> ToolOutcome:
+    load = estimate.load
     mass, com, inertia = load.interval
     return ToolOutcome(
         mass=load.mass,
@@ -103,13 +103,13 @@ def _outcome(found: Tool, notes: tuple[str, ...]) -> ToolOutcome:
         interval95=HalfWidths(mass, three(com), matrix(inertia)),
         frame=load.frame,
         significant=load.significant,
-        bias=tuple(found.bias.tolist()),
-        drift=tuple(found.drift.tolist()),
-        sensor_std=SensorError(tuple(found.bias_std.tolist()), tuple(found.drift_std.tolist())),
-        residual=tuple(found.sigma.tolist()),
-        delay=found.delay,
-        sign=found.sign,
-        rows=found.rows,
+        bias=tuple(estimate.bias.tolist()),
+        drift=tuple(estimate.drift.tolist()),
+        sensor_std=SensorError(tuple(estimate.bias_std.tolist()), tuple(estimate.drift_std.tolist())),
+        residual=tuple(estimate.sigma.tolist()),
+        delay=estimate.delay,
+        sign=estimate.sign,
+        rows=estimate.rows,
         notes=notes,
     )
 
@@ -120,8 +120,8 @@ def find_sensor_link(robot: Robot, link: str | None) -> str:
     if link is None:
         last = [name for name in moving if robot.tools[name][0] == robot.n] or moving
         if not last:
-            raise InputError("the robot has no link behind its last joint", "name the tip link", robot.name)
+            raise InputError("the robot has no link beyond its last joint", "name the tip link", robot.name)
         return last[0]
     if link not in moving:
-        raise InputError(f"there is no link {link!r} behind a joint", f"choose from {', '.join(moving)}", robot.name)
+        raise InputError(f"the robot has no moving link {link!r}", f"choose from {', '.join(moving)}", robot.name)
     return link

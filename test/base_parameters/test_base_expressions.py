@@ -111,7 +111,7 @@ def test_identifiability_covers_every_parameter_once(puma, base):
 def test_identifiability_of_links_that_never_turn():
     lift = Robot("lift", (Joint("j1", 0, 1),))
     table = {e.name: e for e in identifiability(lift, base_parameters(lift, groups=("inertial",)))}
-    assert table["XX1"].reason == table["MX1"].reason == "link 1 never turns, so only its mass is felt"
+    assert table["XX1"].reason == table["MX1"].reason == "link 1 never turns, so only its mass has an effect"
 
 
 def test_lins_set_for_the_stanford_arm():

@@ -161,7 +161,7 @@ def test_samples_are_scaled_where_the_gap_is_below_a_thousand():
 
 def test_how_clear_the_rank_is_and_what_the_factorisation_doubts_is_said():
     assert rank_warnings(1e-3, 1e-15) == []
-    assert "not clear-cut" in rank_warnings(4e-14, 2e-16)[0] and "set tolerance" in rank_warnings(4e-14, 2e-16)[0]
+    assert "is uncertain" in rank_warnings(4e-14, 2e-16)[0] and "set tolerance" in rank_warnings(4e-14, 2e-16)[0]
     (told,) = rank_warnings(1e-3, 1e-15, "QR counts otherwise")
     assert str(told) == "QR counts otherwise; set tolerance"
 
@@ -286,8 +286,8 @@ def test_motors_that_turn_alike_share_their_parameters():
         ({"tolerance": -1e-9}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"groups": ("inertia",)}, "unknown parameter group"),
-        ({"source": "energy", "groups": ("inertial", "friction")}, "friction cannot be found from the energy model"),
-        ({"source": "accel", "groups": ("offset",)}, "offset cannot be found from the accel model"),
+        ({"source": "energy", "groups": ("inertial", "friction")}, "friction cannot be identified from the energy"),
+        ({"source": "accel", "groups": ("offset",)}, "offset cannot be identified from the accel model"),
         ({"order": ["ZZ9"]}, "ZZ9"),
         ({"order": ["Fv"], "groups": ("inertial",)}, "Fv"),
     ],

@@ -407,8 +407,8 @@ def test_results_are_in_the_order_of_chi():
 
 def test_when_a_count_is_in_doubt():
     for kept, dropped, words in (
-        (1.0, 0.0, ""), (1.0, 0.9e-3, ""), (1.0, 1.1e-3, "not clear-cut"), (1e-5, 0.9e-8, ""),
-        (1e-5, 1.1e-8, "clear-cut"),
+        (1.0, 0.0, ""), (1.0, 0.9e-3, ""), (1.0, 1.1e-3, "is uncertain"), (1e-5, 0.9e-8, ""),
+        (1e-5, 1.1e-8, "uncertain"),
         (1.1e-6, 0.0, ""), (0.9e-6, 0.0, "misalignment of only 9.0e-07"), (0.9e-6, 1e-12, "misalignment"),
     ):  # fmt: skip
         told = rank_warnings(kept, dropped)
@@ -436,7 +436,7 @@ def test_what_may_lead_first():
     assert found == tuple(n for n in names if n[:2] not in ("Fv", "Fc", "of")) and "not in the energy model" in note
     assert "Kf1" not in chosen_names(Robot("r", JOINTS), "accel", None)[0]
     for source in ("accel", "energy"):
-        with pytest.raises(InputError, match=f"friction and offset cannot be found from the {source} model"):
+        with pytest.raises(InputError, match=f"friction and offset cannot be identified from the {source} model"):
             chosen_names(robot, source, ("friction", "rotor", "offset"))
         assert chosen_names(robot, source, ("rotor",)) == (("Ia1", "Ia2", "Ia3", "Ia4"), None)
     order = [names[k] for k in preference(names, ["Ia", " ZZ2", "3", "force", "offset"])]
@@ -531,7 +531,10 @@ def test_a_cylinder_that_never_moves_is_not_felt():
 
 def test_what_closed_rules_do_not_cover_is_computed_and_said():
     loop = Robot("loop", JOINTS, passive=(Passive(4, {1: 1.0}),))
-    for robot, order, words in ((loop, None, "do not cover loops"), (elastic(), ["force"], "springs that lead before")):
+    for robot, order, words in (
+        (loop, None, "does not cover closed loops"),
+        (elastic(), ["force"], "springs as leaders"),
+    ):
         found = base_parameters(robot, method="closed-form", order=order)
         plain = base_parameters(robot, method="qr", order=order)
         assert found.method == "qr" and words in str(found.warnings[0]) and len(found.warnings) == 1
@@ -563,17 +566,17 @@ def test_the_reasons_given():
     assert found["XX1"] == "link 1 only turns about one direction, and XX1 is not a moment about it"
     assert found["MX1"] == "link 1 turns about a fixed line, and gravity does no work on MX1"
     assert found["YY2"].startswith("acts as ZZ1") and found["YY2"].endswith(
-        "link 1 feels XX2 + YY2 the same at every q2"
+        "the effect of XX2 + YY2 on link 1 does not depend on q2"
     )
-    assert found["M2"].endswith("link 1 feels it the same at every q2")
+    assert found["M2"].endswith("the effect of M2 on link 1 does not depend on q2")
     floating = replace(upright, gravity=np.zeros(3))
     assert reasons(floating)["MY1"] == "link 1 turns about a fixed line, and there is no gravity"
     slide = Robot(
         "s", (Joint("p", 0, PRISMATIC), Joint("a", 1, PRISMATIC, alpha=QUARTER), Joint("b", 2, alpha=QUARTER))
     )
     found = reasons(slide)
-    assert found["ZZ1"] == "link 1 never turns, so only its mass is felt"
-    assert found["MX2"] == "link 2 never turns, so only its mass is felt"
+    assert found["ZZ1"] == "link 1 never turns, so only its mass has an effect"
+    assert found["MX2"] == "link 2 never turns, so only its mass has an effect"
     wrist = Robot("w", (Joint("a", 0), Joint("b", 1, PRISMATIC, alpha=QUARTER), Joint("c", 2, alpha=QUARTER)))
     found = reasons(wrist)
     assert found["YY2"].endswith("link 2 turns with link 1") and found["YY2"].startswith("acts as ZZ1")
@@ -610,8 +613,8 @@ def test_reasons_name_the_link_before_and_only_where_there_is_one():
     base = base_parameters(robot, groups=("inertial", "rotor"))
     table = {entry.name: entry for entry in identifiability(robot, base)}
     assert table["Ia2"].reason == "acts as ZZ2" and table["Ia2"].base == ("ZZR2",)
-    for kind, what in (("MZ", "it"), ("M", "it"), ("YY", "XX3 + YY3")):
-        assert table[f"{kind}3"].reason.endswith(f": link 2 feels {what} the same at every q3")
+    for kind, what in (("MZ", "MZ3"), ("M", "M3"), ("YY", "XX3 + YY3")):
+        assert table[f"{kind}3"].reason.endswith(f": the effect of {what} on link 2 does not depend on q3")
     assert table["ZZ2"].reason == "only together with Ia2, YY3, MZ3 and M3"
     turned = {e.name: e for e in identifiability(robot, base_parameters(robot, groups=("inertial",), order=["YY"]))}
     assert turned["XX3"].reason.startswith("acts as ") and ":" not in turned["XX3"].reason, "it turns against link 2"

@@ -206,7 +206,7 @@ def test_code_without_friction_has_none_of_the_law(tmp_path, capsys, robot):
 
 
 def test_code_that_cannot_be_is_refused(tmp_path, capsys):
-    assert "--float goes with C only" in refused(capsys, "export", "demo3", "--to", "numpy", "--float", "-o", tmp_path)
+    assert "--float is for C only" in refused(capsys, "export", "demo3", "--to", "numpy", "--float", "-o", tmp_path)
     assert "--effort 0 is less than 1" in refused(capsys, "export", "demo3", "--effort", "0", "-o", tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -245,7 +245,7 @@ def test_a_urdf_gets_the_standard_parameters_and_the_drives_of_the_base_ones(tmp
     again = load_robot(tmp_path / "out" / "arm.urdf")
     for name, value in inertial.items():
         assert again.parameters.get(name, 0.0) == pytest.approx(value, abs=1e-9), name
-    assert "a model does not hold the URDF; give it: --urdf FILE" in refused(capsys, *line)
+    assert "a model file does not contain the URDF; give it: --urdf FILE" in refused(capsys, *line)
     (tmp_path / "arm.xacro").write_text(ARM)
     assert "only a URDF can be updated" in refused(capsys, *line, "--urdf", tmp_path / "arm.xacro")
     made(robot, tmp_path / "model.yaml")
@@ -296,7 +296,7 @@ def test_a_law_that_a_form_does_not_know_becomes_the_nearest_plain_one(tmp_path,
     chi = nearest_plain(bent, standard_vector(bent, values), np.array([1.0, 2.0, 3.0]), np.array([5.0, 4.0, 3.0]))
     assert outcome.parameters == dict(zip(standard_names(robot), chi.tolist(), strict=True))
     assert {name for name in values if outcome.parameters[name] != values[name]} == {"Fv1", "Fc1", "Fv3", "Fc3"}
-    (note,) = (note for note in outcome.notes if note.startswith("MJCF has plain friction only"))
+    (note,) = (note for note in outcome.notes if note.startswith("MJCF supports Fv and Fc only"))
     assert bent.friction[0].name in note
     for obtained in ({}, {"used": "x"}, {"used": {"waist": used["waist"]}}):  # speeds and loads are not known
         assert export_mjcf(replace(model, obtained=obtained), tmp_path / "mjcf").parameters == values
@@ -328,7 +328,7 @@ def test_a_urdf_says_what_it_cannot_hold_of_the_law(tmp_path, capsys, arm):
     drives_ = {"off1": 0.25, "Ia2": 0.375}
     made(robot, tmp_path / "model.yaml", standard=values_of(robot, 3) | drives_, obtained={"used": used})
     told = result(capsys, "export", tmp_path / "model.yaml", "--to", "urdf", "--urdf", arm, "-o", tmp_path / "out")
-    assert sum("plain friction only: Fv and Fc come closest" in note for note in told["notes"]) == 1
+    assert sum("supports Fv and Fc only" in note for note in told["notes"]) == 1
     assert sum("no constant torque: off1 0.25" in note for note in told["notes"]) == 1
     assert sum(note.startswith("URDF has no rotor inertia: Ia2 0.375") for note in told["notes"]) == 1
     assert not any("viscous and Coulomb friction only" in note for note in told["notes"]), "none is left out then"

@@ -119,7 +119,8 @@ def test_payload():
     masses = {"elbow": JointMass(2.0, 0.125), "wrist": JointMass(3.0, 0.25)}
     lines = printed(payload, load(joint_mass=masses, contradicting=("wrist",)))
     assert lines[-1] == (
-        "joints contradict each other (wrist), the bars allow for it: elbow 2.000 +- 0.125, wrist 3.000 +- 0.250 kg"
+        "joints disagree on the mass (wrist), and the error bars allow for it: "
+        "elbow 2.000 +- 0.125, wrist 3.000 +- 0.250 kg"
     )
     lines = printed(payload, PayloadsOutcome({"[b]one": load(), "two": load(False)}))
     assert lines[0] == "[b]one" and lines[12] == "two" and len(lines) == 25
@@ -129,7 +130,7 @@ def test_gains():
     outcome = GainsOutcome({"a": 12.3456789, "b": None, "c": -2.0}, {"a": 0.126, "b": None, "c": None}, {}, 2.5)
     assert printed(gains, outcome)[1:] == [
         "a: 12.346 +- 0.13 (--gains a=12.3457)",
-        "b: not found; use a heavier payload further out",
+        "b: not identified; use a heavier payload, further from the joint",
         "c: -2 (--gains c=-2)",
     ]
 
@@ -180,8 +181,8 @@ def test_identify():
     assert "elbow 0.5 2.50 %" in lines and "all 0.75 3.75 %" in lines
     assert lines[-1] == "120 rows, 1.50 s"
     assert lines[-2] == (
-        "filters: positions 10 Hz, torque and regressor as recorded, 100 rows a second, "
-        "rows below 2 % of the top speed left out"
+        "filters: positions 10 Hz, torque and regressor as recorded, 100 rows per second, "
+        "rows below 2 % of the top speed dropped"
     )
 
 
@@ -220,7 +221,7 @@ def test_identify_with_everything():
         "a priori 3 3 3 3 3",
         "imposed 0 1 2 3 4",
         "1 essential parameters: ZZR1",
-        "efforts are of torque sensors (elbow link+Fc), and so are the torques of the model",
+        "efforts come from torque sensors (elbow link+Fc); the model predicts the torques at these sensors",
         "elbow link 1.5 12.50 % 0.25 Ia 0.5 +- 0.01, Fv 1.5 +- 0.02",
         f"[{Level.WARNING.value}] look",
         "report: report.html",
@@ -234,9 +235,9 @@ def test_identify_with_everything():
 
 def test_sensors_that_are_alike_are_named_once():
     alike = identified(sensors={"a": SensorRow("link"), "b": SensorRow("link")})
-    assert any("torque sensors (link)," in line for line in printed(identify, alike))
+    assert any("torque sensors (link);" in line for line in printed(identify, alike))
     mixed = identified(sensors={"a": SensorRow("link"), "b": SensorRow("link+Fc")})
-    assert any("torque sensors (a link, b link+Fc)," in line for line in printed(identify, mixed))
+    assert any("torque sensors (a link, b link+Fc);" in line for line in printed(identify, mixed))
     assert not any(
         "torque sensors" in line for line in printed(identify, identified(sensors={"a": SensorRow("motor")}))
     )
@@ -255,8 +256,8 @@ def test_excite():
     lines = printed(excite, outcome, width=400)
     for line in (
         "arm: points trajectory", "condition number of W 45.5", "rows of W 90", "duration 12.5 s", "found in 3.25 s",
-        "smallest distance of capsules 0.0625 m", "velocity limit used 75.5 %", "written: plan.yaml", "written: p.png",
-        "note: n1",
+        "smallest distance between capsules 0.0625 m", "velocity limit used 75.5 %", "written: plan.yaml",
+        "written: p.png", "note: n1",
     ):  # fmt: skip
         assert line in lines
     assert not any("equilibrium" in line or "close links" in line for line in lines), "infinite, and not known"
@@ -277,7 +278,7 @@ def test_preview():
         "arm", "points", 12.5, {"effort": 0.5}, 0.0625, 3.5, ("hand", "base"), "p.html", None, ("n1",)
     )
     assert printed(preview, shown) == [
-        "arm: points trajectory", "value", "duration 12.5 s", "smallest distance of capsules 0.0625 m at 3.5 s",
+        "arm: points trajectory", "value", "duration 12.5 s", "smallest distance between capsules 0.0625 m at 3.5 s",
         "between hand and base", "effort limit used 50.0 %", "written: p.html", "note: n1",
     ]  # fmt: skip
     assert not any("distance" in line for line in printed(preview, PreviewOutcome("a", "k", 1.0, {}, None, None, None)))
@@ -304,7 +305,7 @@ def test_fleet_names_first_what_needs_attention():
     assert "a good 3 3.25 % why good" in lines and "c warning 3 why warning" in lines
     assert sum(line.startswith("not used: c: run") for line in lines) == 40
     assert "... and 1 more recordings that could not be used" in lines
-    assert lines[-2:] == ["12 recordings, 5 of them read anew; 2 robots identified anew", "report: index.html"]
+    assert lines[-2:] == ["12 recordings, 5 newly read; 2 robots newly identified", "report: index.html"]
     many = FleetOutcome({f"r{k:03d}": one("good") for k in range(43)}, (), (), (), "i", "f", 1, 1, 1)
     lines = printed(fleet, many)
     assert "... and 3 more robots on the page" in lines and sum(line.startswith("r0") for line in lines) == 40

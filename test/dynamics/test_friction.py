@@ -67,7 +67,7 @@ def test_a_coupled_motor_counts():
 
 def test_a_feedforward_refuses_such_a_model_in_one_line():
     refuse_pushing_friction(*model(), "model.yaml")
-    with pytest.raises(InputError, match="pushes instead of braking; identify again") as refused:
+    with pytest.raises(InputError, match="drives the motion instead of braking it; identify again") as refused:
         refuse_pushing_friction(*model(Fv2=-5.0), "model.yaml")
     assert "\n" not in str(refused.value) and "model.yaml" in str(refused.value)
 

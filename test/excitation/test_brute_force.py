@@ -603,7 +603,7 @@ def test_columns_are_scaled_and_predicted_one_by_one():
 def test_an_unknown_acceleration_reaches_the_speed_that_is_allowed_and_all_such_joints_are_named():
     b = bounds_of(uneven([replace(x, acceleration=np.inf) for x in OWN]), 0.1, Caps(velocity=1.0))
     np.testing.assert_allclose(b.acceleration, [0.9 * 1.0 / 0.5, 0.9 * 1.0 / 0.5, 0.9 * 0.7 / 0.5])
-    assert "for j1, j2, j3: full speed is reached in 0.5 s" in b.notes[0]
+    assert "for j1, j2, j3: reaching full speed takes 0.5 s" in b.notes[0]
     capped = bounds_of(uneven([replace(x, acceleration=np.inf) for x in OWN]), 0.0, Caps(acceleration=4.0))
     np.testing.assert_allclose(capped.acceleration, 4.0)
     assert capped.notes == ()

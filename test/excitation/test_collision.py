@@ -146,7 +146,7 @@ def test_links_too_close_for_capsules_do_not_touch_in_the_narrowed_ranges(ur5):
     robot, path, solids, capsules = ur5
     close = make_shapes(robot, capsules).close
     kept, shapes = surroundings(robot, path)
-    assert any("keeps to" in note for note in shapes.notes)
+    assert any("is limited to" in note for note in shapes.notes)
     rng = np.random.default_rng(5)
     assert exact_clearance(robot, solids, random_poses(robot, 100, rng), only=close)[0] <= 0.0
     assert exact_clearance(kept, solids, random_poses(kept, 150, rng), only=close)[0] > 0.0

@@ -180,7 +180,7 @@ def test_a_plan_tells_all_that_is_worth_knowing(asked, monkeypatch):
     robot = replace(ROBOT, joints=(*joints, ROBOT.joints[2]), parameters={})
     unknown, gripper, torques = planning.plan(robot).notes
     names = ", ".join(ROBOT.active_names[:2])
-    assert str(unknown).startswith(f"no acceleration limit is known for {names}: full speed is reached in 0.5 s")
+    assert str(unknown).startswith(f"no acceleration limit known for {names}: reaching full speed takes 0.5 s")
     assert gripper == f"a gripper of {ROBOT.name}" and str(torques).startswith("torques are not predicted")
     assert planning.plan(robot, PlanOptions(caps=Caps(acceleration=3.0))).notes == (gripper, torques)
 
@@ -355,7 +355,7 @@ def test_a_series_that_is_not_safe_is_not_the_first_answer(monkeypatch):
 
     _, _, found = searched(monkeypatch, safe=lambda series: not like(series, order[0]))
     np.testing.assert_allclose(found, order[1])
-    with pytest.raises(InputError, match="no motion about the start pose is safe"):
+    with pytest.raises(InputError, match="no safe motion was found around the start pose"):
         searched(monkeypatch, safe=lambda series: False)
 
 

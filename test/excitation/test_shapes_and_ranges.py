@@ -303,15 +303,15 @@ def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
 
     monkeypatch.setattr(exact, "find_touching", touching)
     same, notes = exact.narrowed(robot, solids, [("l4", "l1"), ("l0", "l3"), ("l2", "l2")])
-    assert same is robot and asked == [] and all("too close to be kept apart" in note for note in notes)
+    assert same is robot and asked == [] and all("too close to be checked" in note for note in notes)
     one, (note,) = exact.narrowed(robot, solids, [("l1", "l0")])
     assert asked[-1] == (1,) and one.joints[0].limits.lower == -2.0 and 0.35 < one.joints[0].limits.upper <= 0.5
-    assert note.startswith("joint j1 keeps to -2 .. ") and one.joints[1:] == robot.joints[1:]
+    assert note.startswith("joint j1 is limited to -2 .. ") and one.joints[1:] == robot.joints[1:]
     two, (note,) = exact.narrowed(robot, solids, [("l3", "l1")])
-    assert asked[-1] == (2, 3) and note.startswith("joint j3 keeps to -1.5 .. ")
+    assert asked[-1] == (2, 3) and note.startswith("joint j3 is limited to -1.5 .. ")
     assert two.joints[2].limits.upper <= 0.5 and two.joints[1] == robot.joints[1]
     around, (note,) = exact.narrowed(robot, solids, [("l1", "l0")], start=[1.0, 0.0, 0.0, 0.0])
-    assert around is robot and "watch a rehearsal" in note, "the start itself is where they touch"
+    assert around is robot and "in a rehearsal" in note, "the start itself is where they touch"
     monkeypatch.setattr(exact, "find_touching", lambda *_: np.zeros((72, 1), dtype=bool))
     assert exact.narrowed(robot, solids, [("l1", "l0")]) == (robot, ())
 

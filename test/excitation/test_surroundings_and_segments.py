@@ -59,7 +59,7 @@ def described(monkeypatch):
 def test_without_a_description_there_is_nothing_to_keep_away_from():
     assert around.known_shapes(ROBOT, None) == (ROBOT, None)
     for walls in ({"floor": 0.0}, {"box": (-1, 1, -1, 1, -1, 1)}):
-        with pytest.raises(InputError, match="a floor or a box needs shapes"):
+        with pytest.raises(InputError, match="a floor or a box needs collision shapes"):
             around.known_shapes(ROBOT, None, **walls)
 
 
@@ -114,7 +114,7 @@ def test_links_that_are_too_close_for_capsules(monkeypatch, coal, solids, close)
 
     def narrowed(robot, given, pairs, *, start):
         asked.append((robot, given, pairs, start))
-        return narrower, ("keeps to",)
+        return narrower, ("is limited to",)
 
     monkeypatch.setattr(around, "known_shapes", lambda robot, source, **more: (ROBOT, shapes))
     monkeypatch.setattr(around, "available", lambda: coal)
@@ -123,7 +123,7 @@ def test_links_that_are_too_close_for_capsules(monkeypatch, coal, solids, close)
     if not close:
         assert robot is ROBOT and found is shapes and not asked
     elif coal and solids:
-        assert robot is narrower and found.notes == ("before", "keeps to")
+        assert robot is narrower and found.notes == ("before", "is limited to")
         assert asked == [(ROBOT, shapes.solids, shapes.close, [1.0, 2.0, 3.0])]
     else:
         assert robot is ROBOT and not asked and found.notes[0] == "before" and "a and b" in found.notes[1]

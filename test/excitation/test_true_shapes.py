@@ -119,7 +119,7 @@ def test_in_the_range_that_is_left_nothing_touches_and_beyond_it_does(sigma, sta
     kept, notes = exact.narrowed(robot, solids, [("two", "four")], start=start)
     assert len(notes) == 1 and "two and four would touch" in notes[0]
     (changed,) = [k for k in range(4) if kept.joints[k] != robot.joints[k]]
-    assert changed in (2, 3) and notes[0].startswith(f"joint {robot.joints[changed].name} keeps to ")
+    assert changed in (2, 3) and notes[0].startswith(f"joint {robot.joints[changed].name} is limited to ")
     rng = np.random.default_rng(1)
 
     def poses(of, count=400):

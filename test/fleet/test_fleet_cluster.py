@@ -123,7 +123,7 @@ def test_a_killed_scheduler_is_one_line_and_what_was_done_is_kept(site, tmp_path
         pytest.skip("the run was over before the scheduler was killed")
     lines = [line for line in said.splitlines() if line and not line.startswith("dashboard:")]
     assert begun.returncode == 2 and "Traceback" not in said
-    assert "the scheduler is gone" in lines[-1] and "repeat the command" in lines[-1]
+    assert "connection to the scheduler is lost" in lines[-1] and "repeat the command" in lines[-1]
     again = run_fleet(file, out, count=0)
     assert again.work.mapped < 4 and again.result.read_bytes() == run.result.read_bytes()
 

@@ -88,8 +88,8 @@ def test_methods_that_need_no_more_than_r_factors(tmp_path, method):
         ("robots: [{id: a, robot: demo3, recordings: x}, {id: b, recordings: x}]", r"'robots\[1\]\.robot' is missing"),
         ("robots: [{id: a, robot: demo3, recordings: x, gravity: [0, .nan, 1]}]", "gravity"),
         ("{defaults: {gains: 3}, robots: [{id: a, robot: demo3, recordings: x, gains: {}}]}", "gains is '3'"),
-        ("robots: [{id: -a, robot: demo3, recordings: x}]", "'-a' is no name of a folder"),
-        ("robots: [{id: a b, robot: demo3, recordings: x}]", "'a b' is no name of a folder"),
+        ("robots: [{id: -a, robot: demo3, recordings: x}]", "'-a' is not a valid folder name"),
+        ("robots: [{id: a b, robot: demo3, recordings: x}]", "'a b' is not a valid folder name"),
     ],
 )
 def test_a_refusal_says_where_in_which_file(tmp_path, text, line):

@@ -249,8 +249,8 @@ folders: [bags]
         ("{folders: 7}", "folders is not a list"),
         ("{folders: [[a]]}", "folders is not a list"),
         ("{folders: nowhere}", "no such folder"),
-        ("{robots: [{id: '', robot: demo3, recordings: a}]}", "no name of a folder"),
-        ("{robots: [{id: .., robot: demo3, recordings: a}]}", "no name of a folder"),
+        ("{robots: [{id: '', robot: demo3, recordings: a}]}", "not a valid folder name"),
+        ("{robots: [{id: .., robot: demo3, recordings: a}]}", "not a valid folder name"),
         ("{robots: [{id: a, robot: demo3, recordings: a, gravity: [1, 2]}]}", "gravity"),
         ("{robots: [{id: a, robot: demo3, recordings: a, options: 3}], defaults: {options: {}}}", "options is '3'"),
     ],
@@ -262,7 +262,7 @@ def test_other_wrong_fleet_files_are_refused(tmp_path, text, line):
 
 def test_names_have_a_length_and_fleets_a_size(tmp_path, monkeypatch):
     fleet(tmp_path, f"robots: [{{id: {'a' * 80}, robot: demo3, recordings: a}}]")
-    with pytest.raises(InputError, match="no name of a folder"):
+    with pytest.raises(InputError, match="not a valid folder name"):
         fleet(tmp_path, f"robots: [{{id: {'a' * 81}, robot: demo3, recordings: a}}]")
     assert MOST_ROBOTS >= 100_000
     monkeypatch.setattr("ros2_dynid.fleet.fleet_file.MOST_ROBOTS", 1)
@@ -291,7 +291,7 @@ def test_recordings_are_found_by_path_glob_and_folder(tmp_path):
 
     found = find(member("b/*.mcap", "b/2.mcap", "b/none*", validate=("b/1.mcap", "b/gone.mcap")), tmp_path)
     assert names(found.recordings) == ["2.mcap"] and names(found.validate) == ["1.mcap", "gone.mcap"]
-    assert found.missing == (("b/none*", "nothing has this name; check the path"),)
+    assert found.missing == (("b/none*", "no file matches; check the path"),)
     assert names(find(member("b/**/*.mcap"), tmp_path).recordings)[0] == "1.mcap"
     below = find(member(folder=tmp_path / "b"), tmp_path)
     assert names(below.recordings) == ["1.mcap", "2.mcap", "8.db3.zstd", "UP.MCAP", "bag", "deep/er/3.mcap"]
@@ -478,7 +478,9 @@ def test_recordings_elsewhere_are_not_read_to_be_known(tmp_path, monkeypatch):
 
 def test_errors_become_one_line():
     assert failed(InputError("what", "do this", "a.mcap"), "b") == Failed("what", "do this", "a.mcap")
-    assert failed(MemoryError(), "b") == Failed("there is not enough memory for it", "give the workers more", "b")
+    assert failed(MemoryError(), "b") == Failed(
+        "there is not enough memory for it", "give the workers more memory", "b"
+    )
     denied = failed(PermissionError(13, "Permission denied"), "b")
     assert denied.what == "it cannot be read (Permission denied)" and denied.source == "b"
     assert failed(OSError("odd"), "b").what == "it cannot be read (odd)"
@@ -675,7 +677,7 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     assert run._Tasks(members[1:2], unchecked, known, some, keys, store, tmp_path, "", hands(2)).next_task() is not None
     mapped(by_key["s1"], packed(4))
     store.path("s1").unlink()
-    with pytest.raises(InputError, match="what the map stored of it is gone") as caught:
+    with pytest.raises(InputError, match="its stored R factors are missing") as caught:
         tasks.next_task()
     assert caught.value.source == "s1"
 
@@ -695,7 +697,7 @@ def test_workers_of_this_machine_store_what_they_find_themselves(tmp_path):
     job = robot.arguments[0]
     assert job.stored == (store.path("k"),) and job.target == tmp_path / "robots" / "arm"
     foreign = reduce_robot(job)
-    assert isinstance(foreign, Failed) and "gone or damaged" in foreign.what
+    assert isinstance(foreign, Failed) and "missing or damaged" in foreign.what
     stored = store_robot(job.target, job.key, reduced("arm"), lambda new: put({"model.yaml": b"m"}, new))
     tasks.take(workers.Done(robot, Reduced(stored.result, {}, stored), 1.0))
     assert tasks.folders == {"arm": ("robots/arm/model.yaml", "robots/arm/report.html")} and tasks.reduced == 1
@@ -705,8 +707,8 @@ def test_workers_of_this_machine_store_what_they_find_themselves(tmp_path):
     assert run._Tasks(*given, hands(1, share_files=True)).next_task() is not None
     store.path("k").unlink()
     gone = reduce_robot(job)
-    assert isinstance(gone, Failed) and "gone or damaged" in gone.what and gone.source == "k"
-    with pytest.raises(InputError, match="gone or damaged; repeat") as caught:
+    assert isinstance(gone, Failed) and "missing or damaged" in gone.what and gone.source == "k"
+    with pytest.raises(InputError, match="missing or damaged; repeat") as caught:
         tasks.take(workers.Done(robot, gone, 1.0))
     assert caught.value.source == "k"
 
@@ -874,8 +876,8 @@ def test_a_task_that_kills_its_workers_has_failed_and_a_lost_scheduler_ends_the_
         return SimpleNamespace(result=result)
 
     found = hands._result(future(distributed.KilledWorker("task", None, 3)))
-    assert isinstance(found, Failed) and "every worker that took it on was lost" in found.what
-    with pytest.raises(InputError, match="the scheduler is gone"):
+    assert isinstance(found, Failed) and "every worker that ran it was lost" in found.what
+    with pytest.raises(InputError, match="connection to the scheduler is lost"):
         hands._result(future(distributed.CancelledError("task")))
     assert hands._result(SimpleNamespace(result=lambda: 5)) == 5
 
@@ -1079,7 +1081,7 @@ def test_long_trends_are_thinned_and_numbers_are_rounded(monkeypatch):
     assert len(thin["t"]) == len(thin["y"]) == 10 and thin["t"][0] == 10**9 and thin["t"][-1] == 10**9 + 99
     assert thin["y"][-1] == 99.12 and thin["low"] == -1.235 and thin["slope"] is None and thin["left"] == 1e9 + 50
     assert len(page_module._joint(trend, 100)["t"]) == 100
-    assert page_module._rounded(float("nan")) is None and page_module._rounded(None) is None
+    assert page_module._round_value(float("nan")) is None and page_module._round_value(None) is None
     assert page_module._percent(None) is None
     monkeypatch.setattr(page_module, "MOST_POINTS", 40)
     robots = {f"cell{k}": reduced(f"cell{k}") for k in range(4)}
@@ -1156,7 +1158,7 @@ def test_recordings_elsewhere_are_listed_and_copies_go_away(tmp_path):
         system.pipe_file(f"/listed/{name}", name.encode())
     found = find(member("memory://listed/*.csv", "memory://listed/gone.csv"), tmp_path)
     assert found.recordings == ("memory://listed/a.csv", "memory://listed/b.csv")
-    assert found.missing == (("memory://listed/gone.csv", "nothing has this name; check the path"),)
+    assert found.missing == (("memory://listed/gone.csv", "no file matches; check the path"),)
     (tmp_path / "c.csv").write_text("c")
     url = f"file://{tmp_path}/c.csv"
     assert find(member(url), tmp_path).recordings == (url,)

@@ -429,7 +429,7 @@ def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("robots: [{id: ../up, robot: demo3, recordings: [a]}]", "no name of a folder"),
+        ("robots: [{id: ../up, robot: demo3, recordings: [a]}]", "not a valid folder name"),
         ("robots: [{id: a, robot: demo3, recordings: [a], colour: red}]", "unknown field"),
         ("robots: [{id: a, robot: demo3}]", "no recordings"),
         ("robots: [{id: a, robot: demo3, recordings: [a]}, {id: A, robot: demo3, recordings: [b]}]", "twice"),

@@ -82,7 +82,7 @@ def changed(k, **more):
         ({"passive": (Passive(2, {1: 1.0, 2: 1.0}),)}, "passive joint 'j2' depends on joint 2"),
         ({"passive": (Passive(2, {1: 1.0}), Passive(3, {2: 1.0}))}, "passive joint 'j3' depends on joint 2"),
         ({"passive": (Passive(2, {5: 1.0}),)}, "depends on joint 5"),
-        ({"friction": (FrictionTerm(5, FrictionKind.CUBIC, 1.0),)}, "Fcub5 is of no active joint"),
+        ({"friction": (FrictionTerm(5, FrictionKind.CUBIC, 1.0),)}, "Fcub5 belongs to no active joint"),
         (
             {"friction": (FrictionTerm(2, FrictionKind.CUBIC, 1.0),), "passive": (Passive(2, {1: 1.0}),)},
             "no active joint",
@@ -135,7 +135,7 @@ def test_what_just_still_is_one():
         (FrictionKind.TEMPERATURE, {"reference": np.nan}, "reference nan"),
         (FrictionKind.TEMPERATURE_VISCOUS, {"reference": -274.0}, "reference -274"),
         (FrictionKind.LOAD, {"reference": 20.0}, "does not change with the temperature"),
-        (FrictionKind.LOAD, {"of_shape": True}, "has no shape"),
+        (FrictionKind.LOAD, {"of_shape": True}, "takes no shape"),
     ],
 )
 def test_what_is_no_friction_term(kind, values, words):
@@ -292,7 +292,7 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
     for more, words in (
         ({"passive": (Passive(2, {1: 1.0}),)}, "'j2' is passive"),
         ({"coupling": (Coupling(1, {1: 1.0, 3: 1.0}),)}, "'j1' has a coupled motor"),
-        ({"friction": (FrictionTerm(1, FrictionKind.CUBIC, 1.0),)}, "Fcub1 is of a joint whose effort is measured"),
+        ({"friction": (FrictionTerm(1, FrictionKind.CUBIC, 1.0),)}, "Fcub1 belongs to a joint whose effort is"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             Robot("r", link, **more)

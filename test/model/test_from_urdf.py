@@ -78,7 +78,7 @@ def test_prismatic_joint_held_away_from_zero():
     [
         ({"base_link": "nowhere"}, ("base link 'nowhere'", "'torso'")),
         ({"tip_link": "nowhere"}, ("tip link 'nowhere'",)),
-        ({"base_link": "la", "tip_link": "rb"}, ("'rb'", "not behind", "'la'")),
+        ({"base_link": "la", "tip_link": "rb"}, ("'rb'", "not beyond", "'la'")),
         ({"base_link": "lc"}, ("no joint moves", "'lc'")),
         ({"hold": {"elbow": 0.0}}, ("'elbow'", "'waist'")),
         ({"hold": {"waist": np.nan}}, ("'waist'", "finite")),

@@ -377,7 +377,7 @@ def test_a_picture_is_what_chromium_draws_of_the_page(tmp_path, monkeypatch):
     chromium.screenshot("<p>x</p>", target)
     assert "--window-size=1280,800" in calls[-1][0] and calls[-1][0][-1].endswith("#")
     draws = False
-    for stderr, words in ((b"", "without a word"), (b"one\ntwo\n", r"nothing \(two\)")):  # noqa: B007 (read by run)
+    for stderr, words in ((b"", "no message"), (b"one\ntwo\n", r"nothing \(two\)")):  # noqa: B007 (read by run)
         with pytest.raises(DynidError, match=words):
             chromium.screenshot("<p>x</p>", target)
 

@@ -146,7 +146,7 @@ def test_a_mesh_that_cannot_be_read_is_noted_for_all_its_links(tmp_path, monkeyp
     monkeypatch.setattr(bodies, "read_meshes", fail)
     file, robot = with_meshes(tmp_path)
     found, notes = urdf_bodies(robot, file)
-    assert found == [] and notes == (f"not drawn as its mesh says: a, b: {error}",) and len(read) == 1
+    assert found == [] and notes == (f"drawn without its mesh: a, b: {error}",) and len(read) == 1
 
 
 def test_the_tip_path_is_pinocchios():

@@ -121,7 +121,7 @@ def test_a_file_cut_at_any_byte_gives_its_whole_chunks(tmp_path):
             assert not file_read.warnings
         elif good == size:
             assert file_read.warnings == [
-                "the file was not closed: what the recorder had not yet written when it ended is missing"
+                "the file was not closed: data that the recorder had not yet written are missing"
             ]
         else:
             (text,) = file_read.warnings

@@ -32,7 +32,7 @@ from ros2_dynid.report.page_data import (
     consistency_rows,
     coverage,
     friction_pictures,
-    rounded,
+    round_values,
 )
 
 ROBOT = load_robot("demo3")
@@ -202,12 +202,12 @@ def test_numbers_of_any_magnitude_have_so_many_digits(digits):
     rng = np.random.default_rng(0)
     values = rng.choice((-1.0, 1.0), 800) * rng.uniform(1.0, 10.0, 800) * 10.0 ** rng.integers(-14, 18, 800)
     with np.errstate(all="raise"):
-        assert rounded(values, digits) == [float(f"{x:.{digits}g}") for x in values]
-        assert rounded(np.array([0.0, -0.0, 1.0, -10.0, 0.001]), digits) == [0.0, 0.0, 1.0, -10.0, 0.001]
-        assert rounded(np.array([np.nan, np.inf, 2.0]), digits) == [None, None, 2.0]
+        assert round_values(values, digits) == [float(f"{x:.{digits}g}") for x in values]
+        assert round_values(np.array([0.0, -0.0, 1.0, -10.0, 0.001]), digits) == [0.0, 0.0, 1.0, -10.0, 0.001]
+        assert round_values(np.array([np.nan, np.inf, 2.0]), digits) == [None, None, 2.0]
         far = np.array([1.5e-30, -2.5e-24, 3e21, 7.25e24])
-        np.testing.assert_allclose(rounded(far, digits)[2:], far[2:], rtol=2 * 10.0**-digits)
-        assert np.all(np.abs(np.array(rounded(far, digits)[:2]) - far[:2]) <= 0.5e-22)
+        np.testing.assert_allclose(round_values(far, digits)[2:], far[2:], rtol=2 * 10.0**-digits)
+        assert np.all(np.abs(np.array(round_values(far, digits)[:2]) - far[:2]) <= 0.5e-22)
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

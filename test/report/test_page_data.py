@@ -46,7 +46,7 @@ from ros2_dynid.report.page_data import (
     coverage,
     effort_unit,
     friction_pictures,
-    rounded,
+    round_values,
     share,
     torque_sets,
 )
@@ -161,8 +161,8 @@ def test_coverage_by_joint(side):
     assert share(1.0, 4.0) == 25.0 and share(1.0, 0.5) == 200.0
     assert share(1.0, 0.0) is None and share(1.0, np.inf) is None and share(1.0, -1.0) is None
     assert effort_unit(PRISMATIC) == "N" and effort_unit(0) == "N.m"
-    assert rounded(np.array([1.234567, np.nan, -np.inf, 123456.7])) == [1.2346, None, None, 123460.0]
-    assert rounded(np.array([1.234567]), 3) == [1.23]
+    assert round_values(np.array([1.234567, np.nan, -np.inf, 123456.7])) == [1.2346, None, None, 123460.0]
+    assert round_values(np.array([1.234567]), 3) == [1.23]
 
 
 def test_friction_over_speed_load_and_position():
@@ -508,7 +508,7 @@ def test_errors_of_each_set_and_the_last_is_served():
     model = replace(identified(), sets={"base": errors(0.0123, 0.0456), "essential": errors(0.02, None)})
     assert set_rows(model) == [
         ("base", "1.23 % on the data used, 4.56 % on held-out data"),
-        ("essential", "2.00 % on the data used; this set is the model"),
+        ("essential", "2.00 % on the data used; this set is used"),
     ]
 
 
@@ -521,7 +521,7 @@ def test_errors_of_each_set_and_the_last_is_served():
         (0.151, 0.01, "bad", "15.1 %"),
         (None, 0.01, "warn", "1.0 % on the fitted data"),
         (None, 0.2, "bad", "20.0 %"),
-        (None, None, "warn", "says nothing about its errors"),
+        (None, None, "warn", "has no torque errors"),
     ],
 )
 def test_a_verdict_where_the_file_has_none(validation, fit, level, words):

@@ -44,14 +44,14 @@ LAYERS = (
     Layer(("dynamics",), "Newton-Euler recursion, regressors of torque and energy, friction, coupling, loops"),
     Layer(("base_parameters",), "base parameters by QR, by SVD and in closed form"),
     Layer(("codegen",), "expressions specialised to a robot; C and NumPy; the compiled backend"),
-    Layer(("control",), "what runs beside a moving robot: references, stops within limits, feedforward"),
+    Layer(("control",), "supervision of a moving robot: references, stops within limits, feedforward"),
     Layer(("sim",), "the simulated robot (MuJoCo) of the demo and the tests; a model in closed loop"),
     Layer(("excitation",), "exciting trajectories, limits, collision"),
     Layer(("recording",), "rosbag2, ROS 1 bags, csv and npz in and out; checks of a recording"),
     Layer(("identification",), "preparation, estimators, physical parameters, validation, model.yaml"),
     Layer(("report",), "the HTML page, figures and tables"),
     Layer(("preview",), "a motion as a scene; the pages that show it in 3D: the preview and the panel"),
-    Layer(("pipeline",), "identification as a story: recordings become an identified model"),
+    Layer(("pipeline",), "identification as a sequence of stages, from recordings to a model"),
     Layer(("fleet",), "many robots and recordings: map, reduce, compare, on a Dask cluster"),
     Layer(("usecases",), "typed requests and outcomes; what the command line, jobs and nodes call"),
     Layer(("api",), "the names that `import ros2_dynid` offers"),
@@ -107,7 +107,7 @@ def module_name(path: Path) -> str:
 def layer_table() -> str:
     """Return the layers as a Markdown table."""
     rows = [f"| {', '.join(f'`{part}`' for part in layer.parts)} | {layer.holds} |" for layer in LAYERS]
-    return "\n".join(["| layer | holds |", "| --- | --- |", *rows])
+    return "\n".join(["| layer | content |", "| --- | --- |", *rows])
 
 
 def module_list() -> str:

@@ -224,7 +224,7 @@ def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
     for key in ("save", "screenshot"):
         with pytest.raises(InputError, match="no folder"):
             preview(replace(request, **{key: str(tmp_path / "no" / "x")}))
-    with pytest.raises(InputError, match="needs shapes that stay inside"):
+    with pytest.raises(InputError, match="needs collision shapes"):
         preview(replace(request, surroundings=Surroundings(floor=-0.3)))
 
 
@@ -237,9 +237,9 @@ def test_the_link_of_a_sensor():
     assert find_sensor_link(robot, None) == "flange" and find_sensor_link(robot, "elbow") == "elbow"
     assert find_sensor_link(replace(robot, tools={"base": (0, pose), "elbow": (2, pose)}), None) == "elbow"
     for link in ("base", "head"):
-        with pytest.raises(InputError, match=f"no link '{link}' behind a joint; choose from elbow, flange, tool0"):
+        with pytest.raises(InputError, match=f"no moving link '{link}'; choose from elbow, flange, tool0"):
             find_sensor_link(robot, link)
-    with pytest.raises(InputError, match="no link behind its last joint"):
+    with pytest.raises(InputError, match="no link beyond its last joint"):
         find_sensor_link(replace(robot, tools={"base": (0, pose)}), None)
 
 

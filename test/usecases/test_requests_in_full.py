@@ -566,7 +566,7 @@ def test_loads_by_name(asked, monkeypatch, tmp_path):
     payloads(PayloadRequest(DEMO, ("e",), ("box=a", "can=b", "box=c")))
     assert calls[0][0][2] == {"box": ("a", "c"), "can": ("b",)}
     for wrong in ("=a", "box=", "a"):
-        with pytest.raises(InputError, match="is of no named load"):
+        with pytest.raises(InputError, match="names no load"):
             payloads(PayloadRequest(DEMO, ("e",), ("can=b", wrong)))
     with pytest.raises(InputError, match="several loads are named"):
         payload(PayloadRequest(DEMO, ("e",), ("box=a",)))

@@ -112,7 +112,7 @@ def parse_hold(items: list[str]) -> dict[str, float]:
         if not (separator and name and math.isfinite(value)):
             raise InputError(f"--hold {item!r} is not a joint and a number", "write --hold elbow=0.5 [rad or m]")
         if name in positions:
-            raise InputError(f"--hold names joint {name!r} twice", "give one position for each joint held")
+            raise InputError(f"--hold names joint {name!r} twice", "give one position per held joint")
         positions[name] = value
     return positions
 
@@ -139,9 +139,11 @@ def robot_from_args(args: argparse.Namespace) -> Robot:
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for reading a recording."""
     group = parser.add_argument_group("reading the recording")
-    group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states, or A,B (default: found by type)")
     group.add_argument(
-        "--torque-topic", metavar="TOPIC", help="topic of link-side torques, recorded beside motor efforts"
+        "--topic", metavar="TOPIC", help="topic of the joint states, several as A,B (default: by message type)"
+    )
+    group.add_argument(
+        "--torque-topic", metavar="TOPIC", help="topic of link-side torques, if recorded in addition to motor efforts"
     )
     group.add_argument("--start", metavar="S", type=float, help="ignore data before this time [s]")
     group.add_argument("--end", metavar="S", type=float, help="ignore data after this time [s]")
@@ -170,13 +172,13 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--angle-unit",
         choices=tuple(ANGLE_UNITS),
         default="rad",
-        help="unit of revolute joints, also in rates (default: rad)",
+        help="unit of revolute joints, also of velocities (default: rad)",
     )
     group.add_argument(
         "--length-unit",
         choices=tuple(LENGTH_UNITS),
         default="m",
-        help="unit of prismatic joints, also in rates (default: m)",
+        help="unit of prismatic joints, also of velocities (default: m)",
     )
     group.add_argument(
         "--effort-unit", choices=tuple(EFFORT_UNITS), default="N.m", help="unit of efforts (default: N.m)"
@@ -226,8 +228,8 @@ def add_sensor_argument(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="where efforts are measured: motor (includes rotor inertia and friction), link (torque sensor, includes "
         "neither), or link+Fc (includes some of Ia, Fv, Fc); for all joints, or JOINT=link,JOINT=motor. auto "
-        "(default): as the robot file says, else motor, with a remark where the data disagree; found: as held-out "
-        "data show",
+        "(default): as in the robot file, else motor, with a warning if the data disagree; found: chosen on held-out "
+        "data",
     )
 
 
@@ -256,9 +258,7 @@ def parse_gains(items: list[str]) -> dict[str, float]:
         except ValueError:
             separator = ""
         if not (separator and name):
-            raise InputError(
-                f"--gains {item!r} is not a joint and a number", "write --gains elbow=12.5 [N.m for each unit]"
-            )
+            raise InputError(f"--gains {item!r} is not a joint and a number", "write --gains elbow=12.5 [N.m per unit]")
     return gains
 
 

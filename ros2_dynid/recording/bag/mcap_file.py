@@ -370,12 +370,12 @@ class McapFile:
         if self.packed:
             self._warn(f"the file is cut or damaged: nothing could be read after {good / 1e6:.3g} MB (unpacked)")
         elif good == self.size:
-            self._warn("the file was not closed: what the recorder had not yet written when it ended is missing")
+            self._warn("the file was not closed: data that the recorder had not yet written are missing")
         else:
-            lost = self.size - good
+            missing_bytes = self.size - good
             self._warn(
-                f"the file was not closed properly or is cut: the last {lost} of {self.size} bytes "
-                f"({100 * lost / self.size:.2g} %), after the last whole chunk, are missing from the samples"
+                f"the file was not closed properly or is cut: the last {missing_bytes} of {self.size} bytes "
+                f"({100 * missing_bytes / self.size:.2g} %), after the last whole chunk, are missing from the samples"
             )
         return False
 

@@ -275,8 +275,10 @@ def iter_bag(
     notes += map(damage, bag.file_warnings())
     messages = sum(channel.count for channel in bag.channels if channel.count > 0)
     if bag.announced is not None and 0 < messages < bag.announced:
-        missed = f"{bag.announced - messages} of the {bag.announced} messages announced by metadata.yaml are missing"
-        notes.append(damage(missed))
+        missing_text = (
+            f"{bag.announced - messages} of the {bag.announced} messages announced by metadata.yaml are missing"
+        )
+        notes.append(damage(missing_text))
     if failed:
         notes.append(damage(f"{failed} messages could not be decoded and were left out ({reason[:120]})"))
     notes += _merge_notes(merger, topics, joint_names)
@@ -285,7 +287,7 @@ def iter_bag(
 def _merge_notes(merger: Merger, topics: Sequence[str], joint_names: Sequence[str] | None) -> list[Note]:
     notes = []
     if merger.stamps == "bag":
-        text = "the header stamps are not set: the times are those of recording, with the jitter of transport"
+        text = "the header stamps are not set: the bag's receive times are used, with their transport jitter"
         notes.append(Note(NoteKind.STAMPS, text))
     if merger.unstamped:
         notes.append(repaired(f"{merger.unstamped} messages without a stamp were left out"))

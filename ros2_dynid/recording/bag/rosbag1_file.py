@@ -78,10 +78,10 @@ class Rosbag1File:
                     else:
                         stream.seek(length, 1)
                 except DamagedDataError as error:
-                    lost = self.size - good
-                    share = 100 * lost / self.size
+                    missing = self.size - good
+                    share = 100 * missing / self.size
                     self._warn(
-                        f"the bag is cut or damaged ({error}): its last {lost} bytes ({share:.2g} %) are missing"
+                        f"the bag is cut or damaged ({error}): its last {missing} bytes ({share:.2g} %) are missing"
                     )
                     break
             if loose:
@@ -107,12 +107,12 @@ class Rosbag1File:
             self._warn(f"a chunk of {size} bytes, compression {kind[:20]!r}, was left out")
             stream.seek(length, 1)
             return
-        stored = stream.read(length)  # in any case: the next record begins behind it
+        compressed_data = stream.read(length)  # in any case: the next record begins behind it
         messages: list[tuple[int, int, bytes]] = []
         position = 0
         try:
             self._budget.spend(size)
-            data = decompress(_COMPRESSIONS[kind], stored, size)
+            data = decompress(_COMPRESSIONS[kind], compressed_data, size)
             while position < len(data):
                 head = _slice(data, position)
                 body = _slice(data, position + 4 + len(head))

@@ -41,8 +41,10 @@ class SqliteFile:
         page, whole = self._announced()
         self._truncated = whole > self._size
         if self._truncated:
-            lost = whole - self._size
-            self._warn(f"the file is cut: {lost} of {whole} bytes ({100 * lost / whole:.2g} %) are missing at its end")
+            missing = whole - self._size
+            self._warn(
+                f"the file is cut: {missing} of {whole} bytes ({100 * missing / whole:.2g} %) are missing at its end"
+            )
             if self._size % page:
                 self._database = self._whole_pages(page)
         with self._connect() as connection:
@@ -93,7 +95,7 @@ class SqliteFile:
             self.warnings.append(text)
 
     def _damaged(self, error: Exception) -> InputError:
-        hint = "give a rosbag2 bag; a damaged one may be mended with: sqlite3 FILE .recover"
+        hint = "give a rosbag2 bag; a damaged one may be repaired with: sqlite3 FILE .recover"
         return InputError(f"this is not a rosbag2 SQLite3 file or it is damaged ({error})", hint, str(self.path))
 
     def _announced(self) -> tuple[int, int]:

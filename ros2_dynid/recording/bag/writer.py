@@ -158,9 +158,9 @@ def pack(chunk: Chunk, position: int, compression: str) -> Packed:
     """Return a chunk as it goes into the file at position ("zstd" or "" for compression)."""
     raw = bytes(chunk.records)
     first = chunk.first if chunk.count else 0
-    stored = compress_zstd(raw) if compression == "zstd" else raw
+    chunk_data = compress_zstd(raw) if compression == "zstd" else raw
     content = struct.pack("<QQQI", first, chunk.last, len(raw), zlib.crc32(raw))
-    content += text(compression) + struct.pack("<Q", len(stored)) + stored
+    content += text(compression) + struct.pack("<Q", len(chunk_data)) + chunk_data
     body = record(mcap.CHUNK, content)
     indexes: list[bytes] = []
     offsets = b""
@@ -175,7 +175,7 @@ def pack(chunk: Chunk, position: int, compression: str) -> Packed:
         place += len(indexes[-1])
     behind = b"".join(indexes)
     entry = struct.pack("<QQQQI", first, chunk.last, position, len(body), len(offsets)) + offsets
-    entry += struct.pack("<Q", len(behind)) + text(compression) + struct.pack("<QQ", len(stored), len(raw))
+    entry += struct.pack("<Q", len(behind)) + text(compression) + struct.pack("<QQ", len(chunk_data), len(raw))
     return Packed(body + behind, record(mcap.CHUNK_INDEX, entry))
 
 

@@ -97,7 +97,7 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem
         share = float(np.mean(same)) if same.size else 0.0
         if share > 0.6:
             what = f"{signal.name} repeats its value {100 * share:.0f} % of the time while the joint moves"
-            do = "it is updated or resolved less finely than it is published: record at its own rate, or filter it"
+            do = "it is updated less often than published, or too coarse: record at its own rate, or filter it"
             problems.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     return problems
 

@@ -48,13 +48,13 @@ def check_timing(t: Array) -> Timing:
     unknown = int(np.count_nonzero(~np.isfinite(t)))
     if unknown:
         what = f"{unknown} samples have no time"
-        problems.append(RecordingProblem("nan", YELLOW, what, "they are left out; look for the cause in the logger"))
+        problems.append(RecordingProblem("nan", YELLOW, what, "they are dropped; check the logger"))
     t = t[np.isfinite(t)]
     steps = np.diff(t)
     forward = steps[steps > 0]
     if not forward.size:
         what = "the recording has fewer than two different times"
-        problems.append(RecordingProblem("short", RED, what, "record the robot while it moves, for some ten seconds"))
+        problems.append(RecordingProblem("short", RED, what, "record the moving robot for about ten seconds"))
         return Timing(0.0, 0.0, 0.0, (), 0, 0, problems)
     period = float(np.median(forward))
     spread = 1.4826 * float(np.median(np.abs(forward - period)))
@@ -65,16 +65,18 @@ def check_timing(t: Array) -> Timing:
     limit = max(1.75 * period, period + 6 * spread)
     wide = np.flatnonzero(steps > limit)
     missing = np.maximum(np.round(steps[wide] / period).astype(np.int64) - 1, 1)
-    lost = int(missing.sum())
+    absent = int(missing.sum())
     gaps = tuple(
         Gap(float(t[k]), float(steps[k]), int(m))
         for k, m in zip(wide[:MAX_LISTED_GAPS], missing[:MAX_LISTED_GAPS], strict=True)
     )
     if wide.size:
         longest = float(steps[wide].max())
-        share = lost / (lost + len(t))
+        share = absent / (absent + len(t))
         level = RED if share > 0.05 else YELLOW
-        what = f"{wide.size} gaps, about {lost} samples ({100 * share:.2g} %) are missing, longest gap {longest:.3g} s"
+        what = (
+            f"{wide.size} gaps, about {absent} samples ({100 * share:.2g} %) are missing, longest gap {longest:.3g} s"
+        )
         do = "record on an idle machine, with a deeper queue and reliable QoS; derivatives near gaps are unreliable"
         problems.append(RecordingProblem("gap", level, what, do))
     if jitter > MAX_JITTER * period:
@@ -88,8 +90,8 @@ def check_timing(t: Array) -> Timing:
         )
     if duration < 2.0:
         what = f"the recording lasts only {duration:.3g} s"
-        problems.append(RecordingProblem("short", YELLOW, what, "record some ten seconds of varied motion"))
-    return Timing(1 / period, jitter, duration, gaps, int(wide.size), lost, problems)
+        problems.append(RecordingProblem("short", YELLOW, what, "record about ten seconds of varied motion"))
+    return Timing(1 / period, jitter, duration, gaps, int(wide.size), absent, problems)
 
 
 def _order_problems(steps: Array) -> list[RecordingProblem]:

@@ -51,11 +51,11 @@ def expand_columns(columns: Mapping[str, str], joint_names: Sequence[str] | None
         if joint_names is None:
             raise InputError(f"the column map {ours}={theirs} stands for all joints", "give the robot that has them")
         for i, name in enumerate(joint_names):
-            filled = [
+            names = [
                 text.replace("{name}", name).replace("{j}", str(i + 1)).replace("{i}", str(i))
                 for text in (ours, theirs)
             ]
-            expanded[filled[0]] = filled[1]
+            expanded[names[0]] = names[1]
     return expanded
 
 
