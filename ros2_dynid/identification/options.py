@@ -142,7 +142,7 @@ class IdentifyOptions:
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
     on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
-    auto, or a law (`friction_columns`); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
+    auto, or a law; prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
     which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor;
     torque_sensor: what the torques at the links hold that are recorded beside efforts: link, link+Fc and the like.
     controller: file with the gains of the robot's own controller (sim/controller_file.py), None if it is not known.
