@@ -47,10 +47,14 @@ class SignalThresholds:
     """Which recordings can be used at all.
 
     known_share: of its values that a signal needs. least_motion: a joint that moved by less [rad or m] was not excited.
+    slowest_rate: samples a second below which no acceleration of an arm can be told. largest_value: of positions and
+    efforts, in any unit: no machine has more.
     """
 
     known_share: float = 0.5
     least_motion: float = 1e-3
+    slowest_rate: float = 2.0
+    largest_value: float = 1e9
 
 
 def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) -> None:
@@ -60,6 +64,7 @@ def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) 
         raise InputError("the recording has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
     if len(samples) < GridThresholds.fewest_samples:
         raise InputError(f"the recording has only {len(samples)} samples", "record for some seconds", samples.source)
+    _check_rate(samples, limits.slowest_rate)
     for j, name in enumerate(samples.joint_names):
         q, tau = samples.q[:, j], samples.tau[:, j]
         for kind, x in (("position", q), ("effort", tau)):
@@ -69,6 +74,10 @@ def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) 
             if bad > (1.0 - limits.known_share) * len(x):
                 what = f"joint {name!r}: {bad} of {len(x)} values of its {kind} are NaN"
                 raise InputError(what, "record it anew or cut the recording", samples.source)
+            if np.nanmax(np.abs(x)) > limits.largest_value:
+                row = int(np.nanargmax(np.abs(x)))
+                what = f"joint {name!r}: its {kind} is {x[row]:.3g} at {samples.t[row]:.6g} s, which no robot has"
+                raise InputError(what, "correct that sample, or cut the recording before it", samples.source)
         moved = float(np.nanmax(q) - np.nanmin(q))
         if moved < limits.least_motion:
             what = f"joint {name!r} never moved (its positions span {moved:.1g} rad or m)"
@@ -77,6 +86,17 @@ def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) 
         if np.nanmax(tau) - np.nanmin(tau) == 0.0:
             what = f"the effort of joint {name!r} is constant ({np.nanmedian(tau):g}) although the joint moves"
             raise InputError(what, "check that its torque or current is recorded", samples.source)
+
+
+def _check_rate(samples: Samples, slowest: float) -> None:
+    """Refuse samples so far apart that their times must be in another unit, or show no motion."""
+    steps = np.diff(samples.t[np.isfinite(samples.t)])
+    step = float(np.median(steps[steps > 0.0])) if np.any(steps > 0.0) else 0.0
+    if step * slowest <= 1.0:
+        return
+    unit = "ms" if step < 1e3 else "us"
+    hint = Text("record faster; or, if its times are in another unit, set ", Option("time_unit", unit))
+    raise InputError(f"the recording has {1.0 / step:.3g} samples a second", hint, samples.source)
 
 
 def drop_unknown(samples: Samples) -> Samples:

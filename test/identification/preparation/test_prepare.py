@@ -12,7 +12,7 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError, remark
+from ros2_dynid.errors import InputError, Option, remark
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
 from ros2_dynid.identification.preparation.even_grid import Stretch
@@ -588,3 +588,20 @@ def test_only_the_effort_is_taken_later(samples):
     np.testing.assert_array_equal(found.bridged, np.where((motion == 30) | (motion + samples == 30), 0.7, 0.0))
     just = shift_effort(replace(p, segments=(slice(0, 25), slice(25, 80))), samples / 100.0)
     assert just.segments == (slice(0, 21), slice(21, 72))
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1e3), ("us", 1e6)])
+def test_times_in_another_unit_are_refused_with_the_unit(unit, factor):
+    robot, samples = simulated_truth()[0], simulated()
+    with pytest.raises(InputError, match="samples a second") as error:
+        prepare(robot, replace(samples, t=factor * samples.t))
+    assert Option("time_unit", unit) in error.value.hint.parts
+
+
+@pytest.mark.parametrize("value", [1e300, -1e12])
+def test_a_value_that_no_robot_has_is_refused_with_its_place(value):
+    robot, samples = simulated_truth()[0], simulated()
+    tau = samples.tau.copy()
+    tau[100, 2] = value
+    with pytest.raises(InputError, match=rf"{samples.joint_names[2]}.*which no robot has"):
+        prepare(robot, replace(samples, tau=tau))
