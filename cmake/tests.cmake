@@ -25,3 +25,17 @@ foreach(name ${tests})
 endforeach()
 list(LENGTH tests count)
 message(STATUS "ros2_dynid: ${count} tests: ${tests}")
+
+# The controllers' lifecycle, without a manager: where they are built.
+if(TARGET ${PROJECT_NAME}_controllers)
+  find_package(ament_cmake_gmock REQUIRED)
+  set(model "${CMAKE_CURRENT_BINARY_DIR}/demo6.dynid")
+  add_custom_command(OUTPUT "${model}"
+    COMMAND ${CMAKE_COMMAND} -E env "PYTHONPATH=${CMAKE_CURRENT_SOURCE_DIR}:$ENV{PYTHONPATH}"
+      "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/test/controllers/write_model.py" "${model}"
+    DEPENDS test/controllers/write_model.py)
+  ament_add_gmock(controllers_lifecycle test/controllers/test_lifecycle.cpp "${model}" ENV DYNID_TEST_MODEL=${model})
+  target_include_directories(controllers_lifecycle PRIVATE src/controllers)
+  get_target_property(libraries ${PROJECT_NAME}_controllers LINK_LIBRARIES)
+  target_link_libraries(controllers_lifecycle ${PROJECT_NAME}_controllers ${libraries})
+endif()

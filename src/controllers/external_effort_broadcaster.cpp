@@ -117,10 +117,10 @@ InterfaceConfiguration ExternalEffortBroadcaster::state_interface_configuration(
 
 CallbackReturn ExternalEffortBroadcaster::on_configure(const rclcpp_lifecycle::State &)
 {
-  return attempt(get_node()->get_logger(), [this] { configure(); });
+  return attempt(get_node()->get_logger(), [this] { build_parts(); });
 }
 
-void ExternalEffortBroadcaster::configure()
+void ExternalEffortBroadcaster::build_parts()
 {
   const auto node = get_node();
   const auto p = listener_->get_params();

@@ -81,7 +81,7 @@ protected:
     const rclcpp::Time & time, const rclcpp::Duration & period) override;
 
 private:
-  void configure();
+  void build_parts();
   bool known() const noexcept;
   void give_states();
   void fill_contact(const rclcpp::Time & time);

@@ -31,10 +31,10 @@ InterfaceConfiguration FeedforwardController::state_interface_configuration() co
 
 CallbackReturn FeedforwardController::on_configure(const rclcpp_lifecycle::State &)
 {
-  return attempt(get_node()->get_logger(), [this] { configure(); });
+  return attempt(get_node()->get_logger(), [this] { build_parts(); });
 }
 
-void FeedforwardController::configure()
+void FeedforwardController::build_parts()
 {
   params_ = listener_->get_params();
   Model model = checked_model(params_.model, params_.joints, get_robot_description());

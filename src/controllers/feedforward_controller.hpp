@@ -37,7 +37,7 @@ protected:
     const rclcpp::Time &, const rclcpp::Duration & period) override;
 
 private:
-  void configure();
+  void build_parts();
   void refuse_wrong_gains();
   void take_news();
 

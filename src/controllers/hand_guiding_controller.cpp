@@ -29,10 +29,10 @@ InterfaceConfiguration HandGuidingController::state_interface_configuration() co
 
 CallbackReturn HandGuidingController::on_configure(const rclcpp_lifecycle::State &)
 {
-  return attempt(get_node()->get_logger(), [this] { configure(); });
+  return attempt(get_node()->get_logger(), [this] { build_parts(); });
 }
 
-void HandGuidingController::configure()
+void HandGuidingController::build_parts()
 {
   params_ = listener_->get_params();
   Model model = checked_model(params_.model, params_.joints, get_robot_description());

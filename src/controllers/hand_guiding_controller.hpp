@@ -30,7 +30,7 @@ public:
     const rclcpp::Time &, const rclcpp::Duration & period) override;
 
 private:
-  void configure();
+  void build_parts();
   void take_news();
 
   std::shared_ptr<hand_guiding_controller::ParamListener> listener_;

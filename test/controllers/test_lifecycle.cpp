@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controllers through their lifecycle, without a manager: what they command is what their laws
+// compute, joint by joint. DYNID_TEST_MODEL names the runtime file of the demo robot.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "external_effort_broadcaster.hpp"
+#include "feedforward_controller.hpp"
+#include "hand_guiding_controller.hpp"
+#include "pluginlib/class_loader.hpp"
+
+using controller_interface::return_type;
+using lifecycle_msgs::msg::State;
+using ros2_dynid::Model;
+using ros2_dynid::unknown;
+using testing::DoubleNear;
+using testing::Each;
+using testing::Pointwise;
+using testing::Truly;
+
+namespace
+{
+constexpr double rate = 1000.0;
+
+std::string model_path() { return std::getenv("DYNID_TEST_MODEL"); }
+
+/// A controller with interfaces of its own, in the order that it asks for.
+template <typename Controller>
+class Shell
+{
+public:
+  explicit Shell(std::vector<rclcpp::Parameter> parameters)
+  {
+    model = ros2_dynid::load_model(model_path());
+    names = model.active_names();
+    const std::vector<std::string> reversed(names.rbegin(), names.rend());
+    parameters.emplace_back("model", model_path());
+    parameters.emplace_back("joints", reversed);
+    controller_interface::ControllerInterfaceParams params;
+    params.controller_name = "tested";
+    params.update_rate = static_cast<unsigned>(rate);
+    params.controller_manager_update_rate = static_cast<unsigned>(rate);
+    params.node_options = controller.define_custom_node_options();
+    params.node_options.parameter_overrides(parameters);
+    started = controller.init(params) == return_type::OK;
+  }
+
+  bool configure()
+  {
+    if (controller.configure().id() != State::PRIMARY_STATE_INACTIVE) return false;
+    std::vector<hardware_interface::LoanedCommandInterface> loaned_commands;
+    std::vector<hardware_interface::LoanedStateInterface> loaned_states;
+    commands.clear();
+    states.clear();
+    for (const auto & name : controller.command_interface_configuration().names)
+    {
+      commands.push_back(interface<hardware_interface::CommandInterface>(name));
+      loaned_commands.emplace_back(commands.back(), nullptr);
+    }
+    for (const auto & name : controller.state_interface_configuration().names)
+    {
+      states.push_back(interface<hardware_interface::StateInterface>(name));
+      loaned_states.emplace_back(states.back(), nullptr);
+    }
+    controller.assign_interfaces(std::move(loaned_commands), std::move(loaned_states));
+    return true;
+  }
+  bool activate() { return controller.get_node()->activate().id() == State::PRIMARY_STATE_ACTIVE; }
+  bool deactivate()
+  {
+    return controller.get_node()->deactivate().id() == State::PRIMARY_STATE_INACTIVE;
+  }
+  return_type update()
+  {
+    time = time + rclcpp::Duration::from_seconds(1.0 / rate);
+    return controller.update(time, rclcpp::Duration::from_seconds(1.0 / rate));
+  }
+
+  /// What the sensors say: kinds one after the other, each in the model's order.
+  void measure(const std::vector<double> & values)
+  {
+    for (std::size_t k = 0; k < values.size(); ++k) ASSERT_TRUE(states[k]->set_value(values[k]));
+  }
+  std::vector<double> commanded() const
+  {
+    std::vector<double> values;
+    for (const auto & one : commands)
+      values.push_back(one->template get_optional<double>().value());
+    return values;
+  }
+
+  Controller controller;
+  bool started = false;
+  Model model;
+  std::vector<std::string> names;
+  std::vector<hardware_interface::CommandInterface::SharedPtr> commands;
+  std::vector<hardware_interface::StateInterface::SharedPtr> states;
+  rclcpp::Time time{1, 0, RCL_ROS_TIME};
+
+private:
+  template <typename Interface>
+  static std::shared_ptr<Interface> interface(const std::string & name)
+  {
+    const auto slash = name.rfind('/');
+    return ros2_dynid::exported_interface<Interface>(name.substr(0, slash), name.substr(slash + 1));
+  }
+};
+
+bool is_nan(double x) { return std::isnan(x); }
+
+std::vector<double> reversed(std::vector<double> values)
+{
+  return {values.rbegin(), values.rend()};
+}
+std::vector<double> both(std::vector<double> a, const std::vector<double> & b)
+{
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+std::vector<double> list_of(const double * x, std::size_t n) { return {x, x + n}; }
+
+const std::vector<double> limits{70.0, 65.0, 40.0, 15.0, 14.0, 13.0};
+const std::vector<double> rates{1500.0, 1400.0, 900.0, 320.0, 310.0, 300.0};
+const std::vector<double> q{0.1, -0.6, 0.5, 0.2, -0.3, 0.1};
+const std::vector<double> dq{0.3, -0.2, 0.1, 0.4, -0.1, 0.2};
+
+class ControllersTest : public testing::Test
+{
+public:
+  static void SetUpTestSuite() { rclcpp::init(0, nullptr); }
+  static void TearDownTestSuite() { rclcpp::shutdown(); }
+};
+}  // namespace
+
+TEST_F(ControllersTest, every_plugin_is_loaded_by_its_name)
+{
+  pluginlib::ClassLoader<controller_interface::ControllerInterface> plain(
+    "controller_interface", "controller_interface::ControllerInterface");
+  pluginlib::ClassLoader<controller_interface::ChainableControllerInterface> chained(
+    "controller_interface", "controller_interface::ChainableControllerInterface");
+  EXPECT_NO_THROW(plain.createSharedInstance("ros2_dynid/HandGuidingController"));
+  EXPECT_NO_THROW(plain.createSharedInstance("ros2_dynid/GravityCompensationController"));
+  EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/FeedforwardController"));
+  EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/ExternalEffortBroadcaster"));
+}
+
+TEST_F(ControllersTest, feedforward_commands_what_its_law_computes)
+{
+  const std::vector<double> kp{100, 90, 80, 30, 20, 10}, kd{10, 9, 8, 3, 2, 1},
+    damping{7, 6, 5, 4, 3, 2};
+  Shell<ros2_dynid::FeedforwardController> shell(
+    {{"robot_adds", std::vector<std::string>{"nothing"}},
+     {"kp", reversed(kp)},
+     {"kd", reversed(kd)},
+     {"damping", reversed(damping)},
+     {"effort_limits", reversed(limits)},
+     {"effort_rates", reversed(rates)},
+     {"ramp_seconds", 0.02}});
+  ASSERT_TRUE(shell.started && shell.configure());
+  ros2_dynid::FeedforwardLaw law(
+    shell.model, {kp, kd, damping}, {limits, rates, 0.02, 2.0 / rate}, {0.02, 0.05});
+  const std::size_t n = shell.names.size();
+  const auto same = [&]
+  { EXPECT_THAT(shell.commanded(), Pointwise(DoubleNear(1e-12), list_of(law.command(), n))); };
+
+  shell.measure(both(q, std::vector<double>(n, unknown)));
+  EXPECT_FALSE(shell.activate());  // a speed is not known
+  ASSERT_TRUE(shell.configure());
+  shell.measure(both(q, dq));
+  auto references = shell.controller.export_reference_interfaces();
+  ASSERT_EQ(references.size(), 3 * n);
+  for (std::size_t k = 0; k < 3 * n; ++k)
+  {
+    const std::vector<std::string> kinds{"position", "velocity", "acceleration"};
+    EXPECT_EQ(references[k]->get_name(), "tested/" + shell.names[k % n] + "/" + kinds[k / n]);
+    ASSERT_TRUE(references[k]->set_value(5.0));  // from before the activation
+  }
+  ASSERT_TRUE(shell.controller.set_chained_mode(true));
+  ASSERT_TRUE(shell.activate());
+  ASSERT_TRUE(law.start(q.data()));
+  same();
+  for (int k = 0; k < 200; ++k)
+  {
+    std::vector<double> reference(3 * n);
+    for (std::size_t j = 0; j < 3 * n; ++j)
+      reference[j] = (j < n ? q[j] : 0.0) + 1e-4 * k * static_cast<double>(j % n + 1);
+    if (k < 100)  // then the controller before it stops to write
+    {
+      for (std::size_t j = 0; j < 3 * n; ++j) ASSERT_TRUE(references[j]->set_value(reference[j]));
+      law.set_reference(&reference[0], &reference[n], &reference[2 * n], 1.0 / rate);
+    }
+    if (k == 50)
+    {
+      const auto node = shell.controller.get_node();
+      EXPECT_FALSE(node->set_parameter({"kp", std::vector<double>{1.0, 2.0}}).successful);
+      EXPECT_TRUE(node->set_parameter({"kp", reversed(kd)}).successful);
+      law.set_gains({kd, kd, damping});
+    }
+    ASSERT_EQ(shell.update(), return_type::OK);
+    law.update(q.data(), dq.data(), 1.0 / rate);
+    same();
+  }
+  EXPECT_EQ(law.mode(), ros2_dynid::FeedforwardMode::hold);
+  ASSERT_TRUE(shell.deactivate());
+  law.end(q.data(), dq.data());
+  same();
+
+  ASSERT_TRUE(shell.activate());
+  ASSERT_TRUE(law.start(q.data()));
+  same();
+  ASSERT_TRUE(shell.states[n + 2]->set_value(unknown));
+  int well = 0;
+  while (well < 1000 && shell.update() == return_type::OK) ++well;
+  EXPECT_GE(well, 49);
+  EXPECT_LE(well, 51);
+  EXPECT_EQ(
+    shell.controller.get_node()->cleanup().id(), State::PRIMARY_STATE_ACTIVE);  // not while active
+  ASSERT_TRUE(shell.deactivate());
+  EXPECT_EQ(shell.controller.get_node()->cleanup().id(), State::PRIMARY_STATE_UNCONFIGURED);
+  EXPECT_TRUE(shell.configure());
+}
+
+TEST_F(ControllersTest, hand_guiding_commands_what_its_law_computes)
+{
+  const std::vector<double> speed{0.8, 0.9, 1.0, 1.1, 1.2, 1.3}, damping{3, 2.5, 2, 1, 0.9, 0.8};
+  const std::vector<double> margin{0.1, 0.11, 0.12, 0.13, 0.14, 0.15};
+  Shell<ros2_dynid::HandGuidingController> shell(
+    {{"robot_adds", std::vector<std::string>{"nothing"}},
+     {"speed_limits", reversed(speed)},
+     {"damping", reversed(damping)},
+     {"range_margins", reversed(margin)},
+     {"effort_limits", reversed(limits)},
+     {"effort_rates", reversed(rates)},
+     {"friction", 0.7},
+     {"wall", 0.3},
+     {"brake_seconds", 0.04},
+     {"smoothing", 0.03},
+     {"ramp_seconds", 0.02}});
+  ASSERT_TRUE(shell.started && shell.configure());
+  const std::size_t n = shell.names.size();
+  ros2_dynid::HandGuidingOptions options;
+  options.speed = speed;
+  options.damping = damping;
+  options.margin = margin;
+  for (const auto & joint : shell.model.joints)
+  {
+    options.lower.push_back(joint.limits.lower);
+    options.upper.push_back(joint.limits.upper);
+  }
+  options.friction = 0.7;
+  options.wall = 0.3;
+  options.time = 0.04;
+  options.smoothing = 0.03;
+  ros2_dynid::HandGuidingLaw law(shell.model, options, {limits, rates, 0.02, 2.0 / rate});
+  const auto same = [&]
+  { EXPECT_THAT(shell.commanded(), Pointwise(DoubleNear(1e-12), list_of(law.command(), n))); };
+  auto outside = q;
+  outside[3] = options.upper[3] + 0.01;
+  shell.measure(both(outside, dq));
+  EXPECT_FALSE(shell.activate());
+  ASSERT_TRUE(shell.configure());
+  shell.measure(both(q, dq));
+  ASSERT_TRUE(shell.activate());
+  ASSERT_TRUE(law.start(q.data()));
+  same();
+  auto faster = dq;
+  for (int k = 0; k < 150; ++k)
+  {
+    if (k == 50)
+    {
+      EXPECT_FALSE(shell.controller.get_node()->set_parameter({"friction", 1.0}).successful);
+      EXPECT_TRUE(shell.controller.get_node()->set_parameter({"friction", 0.2}).successful);
+      law.set_friction(0.2);
+    }
+    if (k == 100) faster[0] = 2.0;  // more than twice its limit: the brake
+    shell.measure(both(q, faster));
+    ASSERT_EQ(shell.update(), return_type::OK);
+    law.update(q.data(), faster.data(), 1.0 / rate);
+    same();
+  }
+  EXPECT_EQ(law.mode(), ros2_dynid::HandGuidingMode::brake);
+  ASSERT_TRUE(shell.deactivate());
+  law.end(q.data(), faster.data());
+  same();
+}
+
+TEST_F(ControllersTest, nothing_is_commanded_while_it_is_not_known_what_the_robot_adds)
+{
+  Shell<ros2_dynid::FeedforwardController> shell(
+    {{"robot_adds", std::vector<std::string>{"everything"}}});
+  ASSERT_TRUE(shell.started);
+  EXPECT_FALSE(shell.configure());
+}
+
+TEST_F(ControllersTest, the_broadcaster_exports_what_its_observer_finds)
+{
+  Shell<ros2_dynid::ExternalEffortBroadcaster> shell({});
+  ASSERT_TRUE(shell.started && shell.configure());
+  const std::size_t n = shell.names.size();
+  const auto exported = shell.controller.export_state_interfaces();
+  ASSERT_EQ(exported.size(), n + 1);
+  const auto told = [&]
+  {
+    std::vector<double> values;
+    for (const auto & one : exported) values.push_back(one->get_optional<double>().value());
+    return values;
+  };
+  ros2_dynid::ObserverOptions options;
+  options.bandwidth = 100.0;
+  options.smoothing = 0.02;
+  options.longest_step = 0.04;
+  ros2_dynid::MomentumObserver observer(shell.model, options);
+  const std::vector<double> effort{20.0, -10.0, 5.0, 2.0, -1.0, 0.5};
+  ASSERT_TRUE(shell.activate());
+  shell.measure(both(both(q, dq), effort));
+  for (int k = 0; k < 20; ++k)
+  {
+    auto moved = q;  // the same sample again would say nothing
+    for (std::size_t j = 0; j < n; ++j) moved[j] += 1e-3 * k * dq[j];
+    shell.measure(both(both(moved, dq), effort));
+    ASSERT_EQ(shell.update(), return_type::OK);
+    observer.update(moved.data(), dq.data(), effort.data(), 1.0 / rate);
+    auto values = told();
+    values.pop_back();
+    EXPECT_THAT(values, Pointwise(DoubleNear(1e-12), list_of(observer.external(), n)));
+  }
+  shell.measure(both(both(q, std::vector<double>(n, unknown)), effort));
+  for (int k = 0; k < 110; ++k) ASSERT_EQ(shell.update(), return_type::OK);
+  EXPECT_THAT(told(), Each(Truly(is_nan)));
+  ASSERT_TRUE(shell.deactivate());
+  EXPECT_THAT(told(), Each(Truly(is_nan)));
+}
