@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import select
 import sys
 import threading
 import time
@@ -45,56 +44,43 @@ class _DroppingStream(io.RawIOBase):
 
 
 def unblock_output() -> Callable[[float], None]:
-    """Make the standard streams of this process ones that never block; return what waits until all is passed on.
+    """Make the standard streams of this process ones that never block; return what ends that at the process's end.
 
-    The function returned waits at most the seconds that it is given.
+    The function returned waits, at most the seconds that it is given, until all that was written is passed on.
     """
     if sys.stderr.isatty():
         os.environ.setdefault(COLOURS, "1")
     sys.stdout.flush()
     sys.stderr.flush()
-    pipes = [_pass_on(descriptor) for descriptor in (1, 2)]
+    streams = [(descriptor, *_pass_on(descriptor)) for descriptor in (1, 2)]
     sys.stdout, sys.stderr = (
         io.TextIOWrapper(_DroppingStream(number), encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[type-var]
         for number in (1, 2)
     )
 
-    def wait_until_passed_on(seconds: float) -> None:
+    def pass_on_the_rest(seconds: float) -> None:
         end = time.monotonic() + seconds
-        for idle in pipes:
-            while not idle() and time.monotonic() < end:
-                time.sleep(0.005)
+        for descriptor, real, thread in streams:
+            os.dup2(real, descriptor)  # closes the pipe: its thread ends when it has passed all on
+            thread.join(max(end - time.monotonic(), 0.0))
 
-    return wait_until_passed_on
+    return pass_on_the_rest
 
 
-def _pass_on(descriptor: int) -> Callable[[], bool]:
-    """Put a pipe in place of a stream, with a thread that passes its content on; return whether all is passed on."""
+def _pass_on(descriptor: int) -> tuple[int, threading.Thread]:
+    """Put a pipe in place of a stream; return the real one, and the thread that passes the pipe's content on to it."""
     real = os.dup(descriptor)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     os.dup2(writer, descriptor)
     os.close(writer)
-    waiting = threading.Event()
-    threading.Thread(target=_copy, args=(reader, real, waiting), name="output", daemon=True).start()
-
-    def is_idle() -> bool:
-        return waiting.is_set() and not _has_data(reader)
-
-    return is_idle
+    thread = threading.Thread(target=_copy, args=(reader, real), name="output", daemon=True)
+    thread.start()
+    return real, thread
 
 
-def _has_data(reader: int) -> bool:
-    return bool(select.select([reader], [], [], 0.0)[0])
-
-
-def _copy(reader: int, real: int, waiting: threading.Event) -> None:
-    while True:
-        waiting.set()
-        data = os.read(reader, PIPE_BYTES)
-        waiting.clear()
-        try:
+def _copy(reader: int, real: int) -> None:
+    while data := os.read(reader, PIPE_BYTES):
+        with contextlib.suppress(OSError):  # the terminal or the collector is gone: go on, so that nothing waits
             while data:
                 data = data[os.write(real, data) :]
-        except OSError:  # the terminal or the collector is gone: go on reading, so that nothing waits for them
-            continue

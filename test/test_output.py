@@ -16,7 +16,7 @@ import pytest
 PROGRAM = """
 import ctypes, os, sys, threading, time
 from ros2_dynid.output import unblock_output
-wait = unblock_output()
+pass_on_the_rest = unblock_output()
 libc, beats = ctypes.PyDLL(None), []  # PyDLL keeps Python's lock while it writes, as rclpy's loggers do
 threading.Thread(target=lambda: [(beats.append(1), time.sleep(0.001)) for _ in range(10**9)], daemon=True).start()
 line = b"x" * 99 + b"\\n"
@@ -24,7 +24,7 @@ for k in range(int(sys.argv[1])):
     libc.write(2, line, len(line))
     print("y" * 99)
 time.sleep(0.05)
-wait(1.0)
+pass_on_the_rest(1.0)
 os._exit(0 if len(beats) > 10 else 3)
 """
 

@@ -425,7 +425,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
                 return NOTHING
             self._go_over(S.FADING, now)
         if self.state is S.WAITING:
-            if not (settings.hold and seen) or self.law.declaration.pending(now):
+            if not (settings.hold and seen) or (settings.check_rest and self.law.declaration.pending):
                 self.due = self._waiting_due(now)
                 return NOTHING
             self._enter(S.HOLDING)

@@ -22,14 +22,15 @@ from ros2_dynid.model.robot import Array
 class RestCheck:
     """Thresholds of the comparison.
 
-    seconds: of rest whose efforts are averaged, so that noise and the end of a motion are gone [s]; speed, distance:
-    a joint that is faster or has gone further moves [rad/s or m/s, rad or m]; share: friction may hold this much of
-    gravity, so joints where it could hold more do not count, nor do efforts between it and the rest; least: gravity
-    counts above this share of the effort limit, where errors of the model and of the sensors are small against it;
-    dry_speed: dry friction is that at this multiple of the speed over which it changes sign.
+    seconds, samples: of rest whose efforts are averaged, so that noise and the end of a motion are gone [s]; speed,
+    distance: a joint that is faster or has gone further moves [rad/s or m/s, rad or m]; share: friction may hold
+    this much of gravity, so joints where it could hold more do not count, nor do efforts between it and the rest;
+    least: gravity counts above this share of the effort limit, where errors of the model and of the sensors are
+    small against it; dry_speed: dry friction is that at this multiple of the speed over which it changes sign.
     """
 
     seconds: float = 0.1
+    samples: int = 10
     speed: float = 0.02
     distance: float = 0.01
     share: float = 0.25
@@ -77,7 +78,8 @@ class RestEfforts:
 
     def pending(self, now: float) -> bool:
         """Return whether efforts come that have not been averaged for long enough."""
-        return self.measured is not None and now - self._begin < self._check.seconds
+        few = self._count < self._check.samples or now - self._begin < self._check.seconds
+        return self.measured is not None and few
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,10 @@ class Declaration:
         self._efforts.take(q, dq, tau, now)
         return not self._efforts.pending(now)
 
-    def pending(self, now: float) -> bool:
-        """Return whether efforts come that have not been averaged for long enough."""
-        return self._efforts.pending(now)
+    @property
+    def pending(self) -> bool:
+        """Whether efforts at rest come that have not been judged: nothing is sent before."""
+        return not self._judged and self._efforts.measured is not None
 
     def judge(self, model: FeedforwardModel | None, smoothing: float) -> RestFinding:
         """Compare the declaration with the efforts taken, once; smoothing: speed over which friction changes sign."""

@@ -191,7 +191,8 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
                 client = stack.enter_context(Client(scheduler, timeout=CONNECT))
             except (OSError, ValueError):
                 what = "there is no scheduler at this address"
-                raise InputError(what, "start one (dask scheduler), or omit --scheduler", scheduler) from None
+                hint = Text("start one (dask scheduler), or leave out ", Option("scheduler"))
+                raise InputError(what, hint, scheduler) from None
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise InputError("the scheduler has no workers", f"start some: dask worker {scheduler}", scheduler)
         else:

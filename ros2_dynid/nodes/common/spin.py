@@ -42,7 +42,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
 
     threads: more than one if callbacks may wait for something.
     """
-    wait_for_output = unblock_output()
+    pass_on_the_rest = unblock_output()
     wait, wake = first_signal()
     if END_WITH_PARENT in os.environ:
         end_with_parent()
@@ -54,7 +54,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     except DynidError as error:
         print(f"{error}", file=sys.stderr)
         rclpy.shutdown()
-        wait_for_output(PATIENCE)
+        pass_on_the_rest(PATIENCE)
         return 2
     executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     executor.add_node(node)
@@ -74,7 +74,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     del executor, node
     last.start()
     last.join()
-    wait_for_output(LAST_LINES)
+    pass_on_the_rest(LAST_LINES)
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
 
 

@@ -208,7 +208,7 @@ def test_a_urdf_gets_the_nearest_plain_friction_and_says_so(tmp_path, capsys):
     command = ["export", str(tmp_path / "model" / "model.yaml"), "--to", "urdf", "--urdf", str(urdf)]
     assert main([*command, "-o", str(tmp_path / "out"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert any("come closest to the law with Fl1" in note for note in said["notes"])
+    assert any("fitted to the law with Fl1" in note for note in said["notes"])
     tags = ElementTree.parse(tmp_path / "out" / "demo6.urdf").getroot().iter("dynamics")
     written = [float(tag.get("friction")) for tag in tags]
     plain = [made.model.chi[14 * k + 12] for k in range(6)]

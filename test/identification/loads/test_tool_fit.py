@@ -471,7 +471,7 @@ def test_bag_csv_and_npz_give_the_same(tmp_path, capsys):
     assert main(["tool", "demo6", str(tmp_path / "run.csv"), "--wrench", "none"]) == 2
     assert "wrench columns" in capsys.readouterr().err
     assert main(["tool", "demo6", str(tmp_path / "bag"), "--wrench", "/ft/wrench", "--sensor-link", "x"]) == 2
-    assert "no link 'x'" in capsys.readouterr().err
+    assert "no moving link 'x'" in capsys.readouterr().err
 
 
 def test_a_sensor_that_does_not_turn_is_refused():
