@@ -321,7 +321,6 @@ register(
 )
 
 
-__all__ = ["FrictionKind", "FrictionTerm", "law_columns", "shaped_term"]
 ABSOLUTE_ZERO = -273.15
 """[deg C]"""
 

@@ -31,7 +31,7 @@ def test_nothing_is_sent_until_efforts_at_rest_are_judged_however_late_the_next_
     assert not declaration.pending
     noise = np.full(3, 0.5)
     for k in range(USUAL.samples):
-        assert not declaration.take(Q, STILL, noise, 0.02 * k - 0.01) or k == USUAL.samples - 1
+        assert declaration.take(Q, STILL, noise, 0.02 * k - 0.01) == (k == USUAL.samples - 1)
         assert declaration.pending
     finding = declaration.judge(MODEL, 0.02)
     assert "the robot seems to hold itself" in finding.contradiction

@@ -45,6 +45,8 @@ class GravityThresholds:
 GRAVITY = GravityThresholds()
 RANGE = (-0.5, 2.0)
 """Shares that are tried."""
+SHARE_TOLERANCE = 1e-3
+"""How exactly the best share is searched for: error bars of recordings are larger."""
 RANK = 1e-9
 """Singular values of the scaled columns below this share of the largest are left out: without gravity some vanish."""
 
@@ -74,17 +76,16 @@ def find_other_share(problem: Problem, thresholds: GravityThresholds = GRAVITY) 
     blocks = _block_triangles(problem, thresholds)
     if len(blocks) < thresholds.blocks:
         return None
-    whole, rest = _errors_left_out(blocks, 1.0), _errors_left_out(blocks, 0.0)
+    remainders = [_join([*blocks[:k], *blocks[k + 1 :]]) for k in range(len(blocks))]
     share = _best_share(_join(blocks))
-    best = _errors_left_out(blocks, share)
-    if not any(_is_clear_gain(whole, other, thresholds) for other in (rest, best)):
+    errors = [_errors_left_out(blocks, remainders, one) for one in (1.0, 0.0, share)]
+    if not any(_is_clear_gain(errors[0], other, thresholds) for other in errors[1:]):
         return None
-    again = np.array([_best_share(_join([*blocks[:k], *blocks[k + 1 :]])) for k in range(len(blocks))])
-    std = float(np.sqrt((len(blocks) - 1) * np.var(again)))
+    std = float(np.sqrt((len(blocks) - 1) * np.var([_best_share(remainder) for remainder in remainders])))
     if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * std):
         return None
     size = np.sqrt(sum(float(part.tau @ part.tau) for part in blocks))
-    return GravityShare(share, std, *(float(np.sqrt(np.sum(errors)) / size) for errors in (whole, rest, best)))
+    return GravityShare(share, std, *(float(np.sqrt(np.sum(squares)) / size) for squares in errors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +111,10 @@ def _block_triangles(problem: Problem, thresholds: GravityThresholds) -> list[_T
     for number, prepared in enumerate(problem.prepared):
         pairs = zip(*(row_chunks(one, prepared, columns, delay=delay) for one in (robot, still)), strict=True)
         for full, motion in pairs:
+            gravity = full.W - motion.W
             for j, weight in enumerate(weights):
                 kept = np.flatnonzero(full.keep[j])[::every]
-                parts = (motion.W[:, j].T, (full.W - motion.W)[:, j].T, full.tau[j][:, None])
+                parts = (motion.W[:, j].T, gravity[:, j].T, full.tau[j][:, None])
                 times.append(np.column_stack((np.full(len(kept), number), full.t[kept])))
                 chunks.append(weight * np.hstack(parts)[kept])
     rows, order = np.vstack(chunks), np.lexsort(np.vstack(times).T[::-1])
@@ -149,20 +151,19 @@ def _best_share(part: _Triangle) -> float:
     errors = [_square_error(part, share, _fit(part, share)) for share in tried]
     near = int(np.argmin(errors))
     bounds = (tried[max(near - 1, 0)], tried[min(near + 1, len(tried) - 1)])
-    found = minimize_scalar(
-        lambda share: _square_error(part, share, _fit(part, share)), bounds=bounds, method="bounded",
-        options={"xatol": 1e-3},
-    )  # fmt: skip
-    return float(found.x)
+    minimum = minimize_scalar(
+        lambda share: _square_error(part, share, _fit(part, share)),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": SHARE_TOLERANCE},
+    )
+    return float(minimum.x)
 
 
-def _errors_left_out(blocks: Sequence[_Triangle], share: float) -> Array:
-    """Return the squared error on each block of the fit to the others."""
-    errors = []
-    for k, block in enumerate(blocks):
-        value = _fit(_join([*blocks[:k], *blocks[k + 1 :]]), share)
-        errors.append(_square_error(block, share, value))
-    return np.array(errors)
+def _errors_left_out(blocks: Sequence[_Triangle], remainders: Sequence[_Triangle], share: float) -> Array:
+    """Return the squared error on each block of the fit to the others, its remainder."""
+    pairs = zip(blocks, remainders, strict=True)
+    return np.array([_square_error(block, share, _fit(remainder, share)) for block, remainder in pairs])
 
 
 def _is_clear_gain(before: Array, after: Array, thresholds: GravityThresholds) -> bool:

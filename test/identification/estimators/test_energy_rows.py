@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prepared_motions import filtered_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -27,25 +28,8 @@ ROBOT = load_robot("demo3")
 BASE = base_parameters(ROBOT)
 
 
-def filtered(count=900, step=6, cutoff=8.0):
-    t = np.arange(count) / 100.0
-    w = np.array([2.0, 3.0, 4.0])
-    q, dq, ddq = np.sin(w * t[:, None]), w * np.cos(w * t[:, None]), -(w**2) * np.sin(w * t[:, None])
-    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
-    p = as_prepared(ROBOT, q, dq, ddq, tau, t)
-    kernels = [lowpass_kernel(cutoff, 100.0, k) for k in (0, 1)]
-    return replace(
-        p,
-        kernel=kernels[0],
-        slope_kernel=kernels[1],
-        step=step,
-        segments=(slice(0, 300), slice(310, count)),
-        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0, row_rate=100.0 / step),
-    )
-
-
 def test_power_is_what_energy_grows_by_and_friction_takes():
-    p = replace(filtered(), segments=(slice(0, 900),))
+    p = replace(filtered_motion(), segments=(slice(0, 900),))
     chi = true_parameters(ROBOT, 1)
     names = standard_names(ROBOT)
     chi[[k for k, name in enumerate(names) if name.startswith("Fc")]] = 0.0  # jumps are not those of a filtered sign
@@ -95,7 +79,7 @@ def test_power_of_coupled_motors_and_of_joints_that_others_move(name):
 
 
 def test_power_is_compared_where_any_joint_moves():
-    p = filtered()
+    p = filtered_motion()
     moves = np.column_stack((p.t < 4.0, (p.t > 2.0) & (p.t < 6.0), np.zeros(len(p.t)))) > 0.0
     some = replace(p, dq=np.where(moves, 3.0, 0.0), top_speed=np.full(3, 3.0), filter=replace(p.filter, slow=0.1))
     chunks = list(energy_rows(ROBOT, some, BASE.columns(ROBOT)))

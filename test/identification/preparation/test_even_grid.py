@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prepared_motions import CUTOFFS, stretch_of
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum, estimate_spectrum, power_spectrum
@@ -582,20 +583,6 @@ def test_commands_are_hardly_filtered_and_those_of_every_sample(rate, cutoff, pa
     np.testing.assert_array_equal(found[:, :, 1], (tau_f * gains)[every])
     bare = _commands(Stretch(t, q_r, q_r, None, part.bridged, q_r=q_r), index, 3, rate, cutoff, gains)
     assert not bare[:, :, 1].any()
-
-
-def stretch_of(gain=1.0, delay=0.0, noise=0.0, seed=0):
-    t = np.arange(4000) / 200
-    q, dq = np.zeros((4000, 1)), np.zeros((4000, 1))
-    rng = np.random.default_rng(seed)
-    for w, a in ((2.0, 0.5), (5.0, 0.3)):
-        q[:, 0] += a * np.sin(w * t)
-        dq[:, 0] += a * w * np.cos(w * (t - delay))
-    q += 1e-4 * rng.normal(size=q.shape)
-    return Stretch(t, q, q, gain * dq + noise * rng.normal(size=q.shape), np.zeros(4000, dtype=bool))
-
-
-CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
 
 
 def test_velocities_as_asked_for():

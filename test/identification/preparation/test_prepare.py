@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prepared_motions import CUTOFFS, stretch_of
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError, Option, remark
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs
-from ros2_dynid.identification.preparation.even_grid import Stretch
 from ros2_dynid.identification.preparation.prepare import (
     check_signals,
     drop_unknown,
@@ -242,20 +241,6 @@ def test_what_can():
     )
     bad = changed("q", spoilt([7], 0))
     assert len(drop_unknown(bad)) == 99 and "'a' first" in drop_unknown(bad).notes[0].text
-
-
-def stretch_of(gain=1.0, delay=0.0, noise=0.0, seed=0):
-    t = np.arange(4000) / 200
-    q, dq = np.zeros((4000, 1)), np.zeros((4000, 1))
-    rng = np.random.default_rng(seed)
-    for w, a in ((2.0, 0.5), (5.0, 0.3)):
-        q[:, 0] += a * np.sin(w * t)
-        dq[:, 0] += a * w * np.cos(w * (t - delay))
-    q += 1e-4 * rng.normal(size=q.shape)
-    return Stretch(t, q, q, gain * dq + noise * rng.normal(size=q.shape), np.zeros(4000, dtype=bool))
-
-
-CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prepared_motions import filtered_motion
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions, Method, PreparationOptions, VelocitySource
@@ -383,26 +383,9 @@ def test_the_filter_of_rows_is_a_convolution(length, step):
     assert row_filter(None, step) is None
 
 
-def filtered(count=900, step=6, cutoff=8.0):
-    t = np.arange(count) / 100.0
-    w = np.array([2.0, 3.0, 4.0])
-    q, dq, ddq = np.sin(w * t[:, None]), w * np.cos(w * t[:, None]), -(w**2) * np.sin(w * t[:, None])
-    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
-    p = as_prepared(ROBOT, q, dq, ddq, tau, t)
-    kernels = [lowpass_kernel(cutoff, 100.0, k) for k in (0, 1)]
-    return replace(
-        p,
-        kernel=kernels[0],
-        slope_kernel=kernels[1],
-        step=step,
-        segments=(slice(0, 300), slice(310, count)),
-        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0, row_rate=100.0 / step),
-    )
-
-
 @pytest.mark.parametrize("n_rows", [1, 7, 1000])
 def test_windows_cover_every_segment_once(n_rows):
-    p = filtered()
+    p = filtered_motion()
     K, places = len(p.kernel), []
     for window in windows(p, n_rows):
         assert len(window.at) <= n_rows
@@ -414,7 +397,7 @@ def test_windows_cover_every_segment_once(n_rows):
 
 
 def test_rows_are_filtered_on_both_sides_alike_and_late_by_a_slope():
-    p = filtered()
+    p = filtered_motion()
     columns = BASE.columns(ROBOT)
     chunks = list(row_chunks(ROBOT, p, columns, delay=True, n_rows=11))
     W, tau = (np.concatenate([getattr(c, x) for c in chunks], axis=-1) for x in ("W", "tau"))
@@ -435,7 +418,7 @@ def test_rows_are_filtered_on_both_sides_alike_and_late_by_a_slope():
 
 
 def test_rows_near_gaps_and_of_slow_joints_are_left_out():
-    p = filtered()
+    p = filtered_motion()
     bridged = np.zeros(len(p.t))
     bridged[500:510] = 1.0
     share = np.abs(p.kernel[::-1]) / np.abs(p.kernel).sum()

@@ -13,6 +13,7 @@ from scipy.fft import dct
 from scipy.linalg import eigh
 from scipy.special import stdtrit
 
+from prepared_motions import small_information
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -811,22 +812,6 @@ def test_errors_and_torques_are_those_of_the_rows():
 def solved(W, tau, weight):
     """Return the least-squares solution of rows times weight (rows, n)."""
     return np.linalg.lstsq((weight[:, :, None] * W).reshape(-1, W.shape[2]), (weight * tau).ravel(), rcond=None)[0]
-
-
-def small_information(seed=0, blocks=8, rows=12, noise=1.0):
-    """Return two joints with base columns 0 to 4 and a delay, which both feel; nothing moves column 4."""
-    rng = np.random.default_rng(seed)
-    columns = (np.array([0, 1, 2, 4, 5]), np.array([2, 3, 5]))
-    truth = np.array([1.0, -2.0, 0.5, 3.0, 9.0, 0.1])
-    made = []
-    for k in range(blocks):
-        R = []
-        for own, size, like in zip(columns, (0.3, 0.05), (0.9, 3.0), strict=True):
-            W = rng.normal(size=(rows, len(own))) * np.where(own == 4, 0.0, 1.0)
-            W[:, 0] += like * W[:, 1]
-            R.append(np.column_stack((W, W @ truth[own] + noise * size * rng.normal(size=rows))))
-        made.append(Block(tuple(R), np.array([rows, rows]), float(k), k + 1.0, k // 5))
-    return Information(tuple(made), columns, ColumnLayout(5, 1))
 
 
 def test_joint_by_joint_with_a_delay_and_a_column_that_does_not_show():

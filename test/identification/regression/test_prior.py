@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from prepared_motions import small_information
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -26,7 +27,6 @@ from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import (
     Block,
-    Information,
     different_motion,
     each_triangle,
     restrict,
@@ -242,22 +242,6 @@ def test_five_seconds_of_a_real_robot(robot, recording):
         for prior in ("auto", "none")
     ]
     assert errors[0].relative < 0.85 * errors[1].relative
-
-
-def small_information(seed=0, blocks=8, rows=12, noise=1.0):
-    """Return two joints with base columns 0 to 4 and a delay, which both feel; nothing moves column 4."""
-    rng = np.random.default_rng(seed)
-    columns = (np.array([0, 1, 2, 4, 5]), np.array([2, 3, 5]))
-    truth = np.array([1.0, -2.0, 0.5, 3.0, 9.0, 0.1])
-    made = []
-    for k in range(blocks):
-        R = []
-        for own, size, like in zip(columns, (0.3, 0.05), (0.9, 3.0), strict=True):
-            W = rng.normal(size=(rows, len(own))) * np.where(own == 4, 0.0, 1.0)
-            W[:, 0] += like * W[:, 1]
-            R.append(np.column_stack((W, W @ truth[own] + noise * size * rng.normal(size=rows))))
-        made.append(Block(tuple(R), np.array([rows, rows]), float(k), k + 1.0, k // 5))
-    return Information(tuple(made), columns, ColumnLayout(5, 1))
 
 
 def drawn_problem(repeats):
