@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Exciting trajectories: the 3-dof robot of seed 001, a UR5 against random trajectories, a UR10 against a plain SLSQP.
+"""Exciting trajectories: the 3-dof robot of Gautier 1992, a UR5 against random ones, a UR10 against a plain SLSQP.
 
 python bench/bench_excitation.py [points] [ur5] [ur10] [--seeds N] [--peer SECONDS]   (default: all, 5 seeds, no peer)
 
@@ -38,7 +38,7 @@ TABLE_6 = {
 
 
 def three_dof(velocity: float) -> Robot:
-    """Return the robot of seed 001 with limits of +-pi rad, 10 rad/s^2 and 200 N.m."""
+    """Return the robot of Gautier 1992 with limits of +-pi rad, 10 rad/s^2 and 200 N.m."""
     limits = Limits(-np.pi, np.pi, velocity, 10.0, 200.0)
     joints = (
         Joint("j1", 0, limits=limits),
@@ -69,7 +69,7 @@ def excess(found: Plan, robot: Robot, caps: Caps) -> float:
 
 
 def points(seeds: int) -> None:
-    """Seed 001: medians over seeds of cond and S after the interpolation."""
+    """Gautier 1992: medians over seeds of cond and S after the interpolation."""
     for r, velocity, weight, wanted in (
         (30, 3.0, 0.0, "cond <= 5.5"),
         (30, 3.0, None, "cond <= 8, S <= 100"),

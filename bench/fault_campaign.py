@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The fault campaign for longer: missions of a simulated robot, each met by a fault at a random moment.
+"""The fault campaign for longer: missions of a simulated robot, each met by two faults at random moments.
 
-    ./dynid python bench/fault_campaign.py [RUNS] [--seed N] [--lane LANE] [--fault NAME] [--run K] [--keep FOLDER]
+    ./dynid python bench/fault_campaign.py [RUNS] [--pairs SHARE] [--seed N] [--lane LANE] [--fault NAME] [--run K]
+                                           [--keep FOLDER]
 
 RUNS missions (default 1000) are shared among the lanes: motion (robot from a file), description (robot from
 robot_description, time from /clock) and effort (streamed torques), each with real nodes in a ROS domain of its own. A
 watchdog reads the plant's truth. Every run that passed a limit, did not end at rest or lost what was recorded is
-printed with the seed that makes it again: --lane LANE --seed N --run K, as far as real time allows. --fault makes runs
-of one fault only.
+printed with the seed that makes it again: --pairs SHARE --lane LANE --seed N --run K, as far as real time allows.
+--fault makes runs of one fault only.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test" / "suppor
 from fault_campaign import LANES, Run, campaign, described, fault_names, plan_of
 
 
-def main(runs: int, seed: int, lanes: list[str], fault: str, index: int | None, folder: Path) -> int:
+def main(runs: int, pairs: float, seed: int, lanes: list[str], fault: str, index: int | None, folder: Path) -> int:
     """Make the runs, print those with a violation and a summary; return the number of the former."""
     share = -(-runs // len(lanes))
-    plans = {kind: plan_of(kind, max(share, (index or 0) + 1), seed) for kind in lanes}
+    plans = {kind: plan_of(kind, max(share, (index or 0) + 1), seed, pairs) for kind in lanes}
     if fault:
         plans = {kind: [(k, fault) for k, _ in plan] for kind, plan in plans.items() if fault in fault_names(kind)}
     if index is not None:
@@ -58,6 +59,7 @@ def main(runs: int, seed: int, lanes: list[str], fault: str, index: int | None, 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=int, nargs="?", default=1000, help="how many in all (default: 1000)")
+    parser.add_argument("--pairs", type=float, default=1.0, help="share of runs with two faults (default: 1)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of faults and moments (default: the time)")
     parser.add_argument("--lane", choices=sorted(LANES), action="append", help="only this lane; may be repeated")
     parser.add_argument("--fault", default="", help="only this fault")
@@ -67,4 +69,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         where = args.keep or Path(name)
         where.mkdir(parents=True, exist_ok=True)
-        sys.exit(1 if main(args.runs, args.seed, args.lane or list(LANES), args.fault, args.run, where) else 0)
+        sys.exit(
+            1 if main(args.runs, args.pairs, args.seed, args.lane or list(LANES), args.fault, args.run, where) else 0
+        )

@@ -17,6 +17,10 @@ the libraries and forks for each mutant.
 With --bugs the bugs are those of a YAML file instead, a list of {path, old, new}: a module (as in control/stop.py), a
 text that occurs once in it, and what stands there instead.
 
+C++ code is named by its folder or file, as in include or include/ros2_dynid/effort_law.hpp. Its mutants are changes of
+the text that compile without a warning; each is tried by test/runtime, or by the tests given, which compile it. What
+those need built, such as the controllers, --build builds in the copy, with {} for the copy's folder.
+
 A survivor is a question, not yet a fault: some mutants change nothing that anybody could observe (a tolerance that
 is never met, a faster way to the same answer). Look at each, and write the test that was missing.
 """
@@ -50,6 +54,8 @@ import pytest
 import yaml
 from rich.console import Console
 from rich.table import Table
+
+import cpp_mutants
 
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = "ros2_dynid"
@@ -111,7 +117,9 @@ class Mutant:
 def main() -> None:
     """Run random mutants of the packages named, and print what survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", nargs="+", help=f"folders or modules of {PACKAGE}/")
+    parser.add_argument(
+        "packages", nargs="+", help=f"folders or modules of {PACKAGE}/, or folders and files of C++ code"
+    )
     parser.add_argument("--mutants", type=int, default=40, help="how many for each package (default: 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants (default: 0)")
     parser.add_argument("--only", default="", help="modules, separated by commas: mutants of these only")
@@ -119,6 +127,7 @@ def main() -> None:
     parser.add_argument("--wide", action="store_true", help="count the tests of other folders that name the package")
     parser.add_argument("--bugs", type=Path, help="YAML file of bugs written by hand, instead of random ones")
     parser.add_argument("--tests", default="", help="count these files and folders of tests instead")
+    parser.add_argument("--build", default="", help="command that builds what the tests of C++ code need")
     if sys.argv[1:] == ["--worker"]:
         worker()
         return
@@ -128,6 +137,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         copies = [checkout_copy(Path(scratch) / str(k)) for k in range(args.workers)]
         for package in args.packages:
+            if cpp_mutants.is_cpp(package):
+                table.add_row(package, *try_cpp(package, copies, args, console), "")
+                continue
             files = test_files(copies[0], package, args.wide, args.tests)
             executed = executing_tests(files, copies[0], package)
             paths = modules(copies[0], package, args.only)
@@ -141,6 +153,20 @@ def main() -> None:
             silent = sum(how == "not executed" for how in ended)
             table.add_row(package, str(len(ended)), str(noticed), f"{noticed / max(len(ended), 1):.0%}", str(silent))
     console.print(table)
+
+
+def try_cpp(package: str, copies: list[Path], args: argparse.Namespace, console: Console) -> tuple[str, str, str]:
+    """Try mutants of C++ code; return how many there were, how many were noticed, and their share."""
+    paths = cpp_mutants.files_of(copies[0], package, args.only)
+    if args.bugs:
+        chosen = cpp_mutants.written_mutants(copies[0], paths, args.bugs)
+    else:
+        chosen = cpp_mutants.random_mutants(copies[0], paths, args.seed)
+    tests = tuple(args.tests.split(",")) if args.tests else cpp_mutants.TESTS
+    trial = cpp_mutants.Trial(copies, environment, tests, args.build)
+    wanted = len(chosen) if args.bugs else args.mutants
+    tried, noticed = trial.notice(chosen, wanted, lambda line: console.print(line, highlight=False, markup=False))
+    return str(tried), str(noticed), f"{noticed / max(tried, 1):.0%}"
 
 
 def modules(place: Path, package: str, only: str = "") -> list[Path]:

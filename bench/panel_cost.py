@@ -49,7 +49,7 @@ from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.processes import Processes, own_domain
 
 STATES_HZ = 200.0
-TOKEN = "bench"
+TOKEN = "token-of-the-bench"
 
 
 def seven(folder: Path) -> Path:
@@ -85,7 +85,10 @@ def send_states(names: list[str], seconds: float) -> None:
 @contextlib.contextmanager
 def panel(processes: Processes, folder: Path, robot: str, chromium: bool) -> Iterator[Any]:
     """Run the node with a browser before it that commands; yield its process."""
-    options = ["-p", f"robot:={robot}", "-p", "port:=0", "-p", f"token:={TOKEN}"]
+    file = folder / "token"
+    file.touch(0o600)
+    file.write_text(TOKEN)
+    options = ["-p", f"robot:={robot}", "-p", "port:=0", "-p", f"token_file:={file}"]
     node = processes.start("panel", ["ros2_dynid.nodes.panel", "--ros-args", *options])
     while not (found := re.search(r"http://127.0.0.1:(\d+)/", (folder / "panel.log").read_text())):
         processes.check()

@@ -2,7 +2,7 @@
 
 """Friction laws that are served: do they brake from standstill to the speed limit, and what does that cost?
 
-    python bench/study_dissipation.py [--data ../shared/data] [--plants N] [NAME ...]
+    python bench/study_dissipation.py [--data ../shared/data] [--plants N [--first SEED]] [NAME ...]
 
 For each set of bench/real_robots.py: fit and held-out error, processor time, and of each joint the fastest speed
 recorded, the speed limit, the law, the least F(v) sign(v) from standstill to the limit at loads up to the largest
@@ -181,13 +181,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="real sets to try (default: all)")
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--plants", type=int, default=0, help="random plants to try as well")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first plant, to run in chunks")
     parser.add_argument("--friction", default="auto")
     parser.add_argument("--consistent", action="store_true")
     args = parser.parse_args()
     if args.names or not args.plants:
         real_sets(args)
     wrong = refused = 0
-    for seed in range(args.plants):
+    for seed in range(args.first, args.first + args.plants):
         try:
             robot, samples, options = random_plant(seed)
             said = faults(identify(robot, [samples], options=options))
@@ -199,7 +200,9 @@ def main() -> None:
         if said:
             print(f"plant {seed} ({options.method}, {options.friction}): {'; '.join(said)}", flush=True)
     if args.plants:
-        print(f"{wrong} of {args.plants} plants with a law that pushes or falls; {refused} refused")
+        print(
+            f"{wrong} of {args.plants} plants from {args.first} on with a law that pushes or falls; {refused} refused"
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ foreach(package generate_parameter_library hardware_interface pluginlib rclcpp r
 endforeach()
 
 set(folder src/controllers)
-set(controllers feedforward_controller hand_guiding_controller external_effort_broadcaster)
+set(controllers feedforward_controller hand_guiding_controller brake_controller external_effort_broadcaster
+  wrist_wrench_broadcaster)
 add_library(${PROJECT_NAME}_controllers SHARED ${folder}/urdf_description.cpp ${folder}/live_model.cpp)
 foreach(controller ${controllers})
   generate_parameter_library(${controller}_parameters ${folder}/${controller}_parameters.yaml)

@@ -1,2 +1,2 @@
 # Nodes that `ros2 run ros2_dynid NAME` starts.
-set(nodes excitation recorder identification feedforward sim_robot panel payload_bridge)
+set(nodes excitation recorder identification feedforward sim_robot panel payload_bridge guard wrist_sensor)

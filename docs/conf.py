@@ -36,6 +36,8 @@ exclude_patterns = ["README.md", "_build"]  # index.rst includes README.md, whic
 html_theme = "furo"
 html_title = f"ros2_dynid {release}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 myst_heading_anchors = 3
 suppress_warnings = [
     "myst.header",  # pages of tables have sections of the third level below their title

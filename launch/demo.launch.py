@@ -3,11 +3,18 @@
 """A simulated robot with the whole suite around it: plan, start and identify by service calls (see docs/nodes.md)."""
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
+
+from ros2_dynid.model.load import load_robot
+
+
+def check_robot(context):
+    """Refuse a robot that cannot be read before any process starts."""
+    load_robot(LaunchConfiguration("robot").perform(context))
 
 
 def generate_launch_description():
@@ -36,6 +43,7 @@ def generate_launch_description():
             "online": LaunchConfiguration("online"),
         },
         "feedforward": {"priority": 0, "robot_adds": ["nothing"]},
+        "guard": {"silence_seconds": 1.0},
         "panel": {},
     }
     nodes = [
@@ -55,4 +63,4 @@ def generate_launch_description():
         )
         for name, parameters in own.items()
     ]
-    return LaunchDescription([*arguments, *nodes])
+    return LaunchDescription([*arguments, OpaqueFunction(function=check_robot), *nodes])

@@ -13,6 +13,7 @@ from launch_ros.substitutions import FindPackageShare
 ARGUMENTS = {
     "model": ("", "model file that dynid identify or the identification node wrote; empty: wait for base_parameters"),
     "output": ("trajectory", "trajectory: effort in joint_trajectory; effort: torques streamed"),
+    "driver": ("", "preset of the robot's driver (ur, franka, ...; config/drivers): what its efforts hold and it adds"),
     "robot_adds": (
         "",
         "what the robot itself adds to a commanded effort: nothing, gravity, arm-gravity, gravity+friction:SHARE; "
@@ -29,7 +30,7 @@ ARGUMENTS = {
 
 
 def generate_launch_description():
-    """Return the node and, if it is wanted, the panel."""
+    """Return the node, the guard and, if it is wanted, the panel."""
     value = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     topics = ("reference", "joint_states", "joint_trajectory", "effort_commands")
     node = Node(
@@ -42,11 +43,25 @@ def generate_launch_description():
             {
                 "model": ParameterValue(value["model"], value_type=str),
                 "output": ParameterValue(value["output"], value_type=str),
+                "robot_driver": ParameterValue(value["driver"], value_type=str),
                 "robot_adds": ParameterValue(["['", value["robot_adds"], "']"]),
                 "use_sim_time": ParameterValue(value["use_sim_time"], value_type=bool),
             },
         ],
         remappings=[(topic, value[topic]) for topic in topics],
+        additional_env={"DYNID_END_WITH_PARENT": "1"},
+        output="screen",
+    )
+    guard = Node(
+        package="ros2_dynid",
+        executable="guard",
+        name="guard",
+        namespace=value["namespace"],
+        parameters=[
+            PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config", "guard.yaml"]),
+            {"use_sim_time": ParameterValue(value["use_sim_time"], value_type=bool)},
+        ],
+        remappings=[(topic, value[topic]) for topic in ("joint_states", "joint_trajectory", "effort_commands")],
         additional_env={"DYNID_END_WITH_PARENT": "1"},
         output="screen",
     )
@@ -68,4 +83,4 @@ def generate_launch_description():
         DeclareLaunchArgument(name, default_value=default, description=description)
         for name, (default, description) in ARGUMENTS.items()
     ]
-    return LaunchDescription([*declared, node, panel])
+    return LaunchDescription([*declared, node, guard, panel])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A recording in, a model and a report out, without a robot: ends when both are written."""
+"""A recording in, a model and a report out, without a robot: ends when both are written, with 1 if one fails."""
 
 import shlex
 
@@ -31,13 +31,18 @@ def steps(context):
     report = ExecuteProcess(cmd=[dynid, "report", value["output"]], output="screen")
     end = EmitEvent(event=Shutdown(reason="done"))
 
-    def after_identify(event, context):
-        return [report] if event.returncode == 0 else [end]
+    def go_on(what, then):
+        def after(event, context):
+            if event.returncode:  # raised here, an error is the exit code of the whole launch
+                raise RuntimeError(f"{what} failed; the lines before say why")
+            return [then]
+
+        return after
 
     return [
         identify,
-        RegisterEventHandler(OnProcessExit(target_action=identify, on_exit=after_identify)),
-        RegisterEventHandler(OnProcessExit(target_action=report, on_exit=[end])),
+        RegisterEventHandler(OnProcessExit(target_action=identify, on_exit=go_on("dynid identify", report))),
+        RegisterEventHandler(OnProcessExit(target_action=report, on_exit=go_on("dynid report", end))),
     ]
 
 

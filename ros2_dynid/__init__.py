@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         make_torque_function,
         plan_excitation,
         read_recording,
+        roll_out,
         save_trajectory,
         write_recording,
     )
@@ -77,6 +78,7 @@ __all__ = [
     "make_torque_function",
     "plan_excitation",
     "read_recording",
+    "roll_out",
     "save_trajectory",
     "write_recording",
 ]

@@ -36,6 +36,7 @@ from ros2_dynid.recording.read import load_samples as read_recording
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples as write_recording
 from ros2_dynid.usecases.export import export_mjcf, export_urdf
+from ros2_dynid.usecases.rollout import roll_out_model as roll_out
 
 __all__ = [
     "BaseParameters",
@@ -62,6 +63,7 @@ __all__ = [
     "make_torque_function",
     "plan_excitation",
     "read_recording",
+    "roll_out",
     "save_trajectory",
     "write_recording",
 ]

@@ -2,25 +2,29 @@
 
 """Atomic files: written under another name and renamed, so that a reader sees the old or the new file.
 
-The files of a result are written together: into a new folder first, then into place, never over an input. A folder that
-is new appears whole, by one rename. In an existing folder the files are renamed one by one, the one with the digests
-(`last`) at the end: so a reader can detect a result that a power cut or kill -9 left incomplete.
+The files of a result are written together: into a new folder first, then into place, never over an input. A folder
+appears whole, by one rename, or takes the place of the old one by one exchange: whoever is killed leaves the old result
+or the new one. Where a folder cannot be exchanged (one that is mounted, or the current one) the files are renamed one
+by one, the one with the digests (`last`) at the end, so that a reader can detect a result that was cut short.
 """
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.output_files import check_file, errors_name, exists_already, refuse_special_file
 
 _synced: ContextVar[bool] = ContextVar("synced", default=True)
 
@@ -46,24 +50,27 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]
     """Yield a binary file that replaces path if the block succeeds, and is deleted if it raises.
 
     The content is on the disk before the name is, so that a crash in between leaves the old file. Without `overwrite`,
-    an existing file stays and raises InputError.
+    an existing file stays and raises InputError; what is no regular file always stays.
     """
     path = Path(path)
+    check_file(path, overwrite=overwrite)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{path.suffix}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # less the umask
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            sync(file.fileno())
-        put_in_place(temporary, path, overwrite=overwrite)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with errors_name(path, temporary):
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # less the umask
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                sync(file.fileno())
+            put_in_place(temporary, path, overwrite=overwrite)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
     """Rename a finished file in one step; without `overwrite`, refuse if the name exists."""
+    refuse_special_file(path)
     if overwrite:
         new.replace(path)
         return
@@ -76,67 +83,87 @@ def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
         else:
             new.unlink()
     except FileExistsError:
-        hint = Text("choose another name, or allow it: ", Option("overwrite", True))
-        raise InputError("this exists already", hint, str(path)) from None
+        raise exists_already(path) from None
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write data in the place of path."""
-    with replacing(path) as file:
+def write_bytes(path: str | Path, data: bytes, *, overwrite: bool = True) -> None:
+    """Write data in the place of path, as `replacing` does."""
+    with replacing(path, overwrite=overwrite) as file:
         file.write(data)
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Write text as UTF-8 in the place of path."""
-    write_bytes(path, text.encode())
+def write_text(path: str | Path, text: str, *, overwrite: bool = True) -> None:
+    """Write text as UTF-8 in the place of path, as `replacing` does."""
+    write_bytes(path, text.encode(), overwrite=overwrite)
 
 
 PREFIX = ".dynid-new-"
-
-
-def check_place(folder: Path, names: Sequence[str], *, inputs: Sequence[str | Path], overwrite: bool) -> None:
-    """Refuse to write these files into `folder` if one is an input, or exists and `overwrite` is not set."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError("the output is a file", Text("name a folder: ", Option("output")), str(folder))
-    for path in (folder / name for name in names):
-        if not path.exists():
-            continue
-        if any(Path(source).exists() and path.samefile(source) for source in inputs):
-            raise InputError(
-                "the result would replace a recording that it is made from",
-                Text("choose another folder: ", Option("output")),
-                str(path),
-            )
-        if not overwrite:
-            raise InputError(
-                "this exists already",
-                Text("choose another folder, or allow it: ", Option("overwrite", True)),
-                str(path),
-            )
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Of Linux: paths as they are, and that both names stay."""
 
 
 @contextmanager
 def committed(folder: Path, *, last: str) -> Iterator[Path]:
     """Yield an empty folder to write into; its files are in `folder` after the block, or nowhere if that raises."""
-    whole = not folder.exists()
-    around = folder.parent if whole else folder
-    around.mkdir(parents=True, exist_ok=True)
-    _sweep(around)
-    new, lock = _new_folder(around)
+    existed = folder.exists()
+    place = folder.resolve() if existed else folder
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for around in (place.parent, place):
+        _sweep(around)
+    new, lock = _new_folder(place.parent) if os.access(place.parent, os.W_OK) else _new_folder(place)
     try:
-        yield new
-        if whole:
-            try:
-                new.rename(folder)
-            except OSError:  # somebody has made it meanwhile
-                _move(new, folder, last)
-            _sync(around)
-        else:
-            _move(new, folder, last)
-        _sync(folder)
+        with errors_name(folder, new):
+            yield new
+            if not (_exchanged(new, place) if existed else _renamed(new, place)):
+                _move(new, place, last)
+        for written in (place.parent, place):
+            _sync(written)
     finally:
         shutil.rmtree(new, ignore_errors=True)
         os.close(lock)
+
+
+def _renamed(new: Path, folder: Path) -> bool:
+    """Give `new` the name `folder`; return whether nobody has taken that meanwhile."""
+    try:
+        new.rename(folder)
+    except OSError:
+        return False
+    return True
+
+
+def _exchanged(new: Path, folder: Path) -> bool:
+    """Exchange `new` and what else is in `folder` with it in one step; return whether the system can do that.
+
+    It cannot where the folder is mounted, or without hard links. The folder that somebody works in stays the same one.
+    """
+    if new.parent != folder.parent or Path.cwd().is_relative_to(folder):
+        return False
+    try:
+        _link_missing(folder, new)
+        new.chmod(stat.S_IMODE(folder.stat().st_mode))
+        _exchange(new, folder)
+        _link_missing(new, folder)  # what somebody has put there meanwhile
+    except OSError:
+        return False
+    return True
+
+
+def _link_missing(source: Path, target: Path) -> None:
+    """Link the files of one folder into another that it does not have."""
+    for path in source.rglob("*"):
+        there = target / path.relative_to(source)
+        if path.is_dir() and not path.is_symlink():
+            there.mkdir(exist_ok=True)
+        elif not os.path.lexists(there) and PREFIX not in str(path.relative_to(source)):
+            os.link(path, there, follow_symlinks=False)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change their names in one step."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None or call(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) != 0:
+        raise OSError(ctypes.get_errno(), "two folders cannot be exchanged here")
 
 
 def digest(path: Path) -> str:

@@ -18,6 +18,7 @@ import json
 import os
 import pkgutil
 import re
+import shlex
 import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
@@ -159,10 +160,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
 
 
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command, its module, and the line as it can be typed again."""
+    command = argv[0] if argv and argv[0] in command_names() else None
+    args = build_parser(None if command is None else [command]).parse_args(argv)
+    args.line = shlex.join(["dynid", *argv])
+    return args
+
+
 def _main(argv: Sequence[str]) -> int:
     try:
-        command = argv[0] if argv and argv[0] in command_names() else None
-        args = build_parser(None if command is None else [command]).parse_args(argv)
+        args = parse_arguments(argv)
     except _UsageError as error:
         return _report_error(str(error), as_json="--json" in argv)
     try:
@@ -173,15 +181,21 @@ def _main(argv: Sequence[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         what = f"{where}{error.strerror or error}; check the path, its permissions and the free space"
         return _report_error(f"dynid {args.command}: {what}", as_json=args.json)
+    except MemoryError as error:
+        what = f"the memory of this machine does not suffice ({error})"
+        return _report_error(f"dynid {args.command}: {what}; ask for less", as_json=args.json)
     if args.json:
         from ros2_dynid.codec import encode
 
         print(json.dumps(encode(outcome), allow_nan=False))
     else:
-        args.module.show(outcome, console_of(no_color=args.no_color))
+        options = {name: getattr(args, name) for name in getattr(args.module, "SHOW_OPTIONS", ())}
+        args.module.show(outcome, console_of(no_color=args.no_color), **options)
     sys.stdout.flush()
     if hasattr(args.module, "finish"):
         args.module.finish(args)
+    if hasattr(args.module, "exit_code"):
+        return int(args.module.exit_code(args, outcome))
     return int(getattr(outcome, "exit_code", 0))
 
 

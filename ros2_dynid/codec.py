@@ -28,6 +28,14 @@ WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a 
 UNIONS = (Union, types.UnionType)
 
 
+class NamedChoice(str, Enum):
+    """A choice by name: its text is its value, which callers, files and messages use."""
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return str(self.value)
+
+
 def encode(value: object) -> Plain:
     """Return plain data: dataclasses as mappings, enums by value, arrays as lists, and null for what is not finite."""
     if isinstance(value, Enum):

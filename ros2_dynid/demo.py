@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -95,6 +96,12 @@ class DemoOutcome(MissionOutcome):
         return 0 if all(self.goals.values()) else 1
 
 
+SILENCE_S = 5.0
+"""Longest silence of the simulated robot's joint states [s]: it cannot come to harm, and its computer may be busy."""
+BUSY = 1.5
+"""Processes that want to run, for each core, from which a computer is busy."""
+
+
 class DemoError(DynidError):
     """The demo failed."""
 
@@ -125,25 +132,27 @@ def demo(
             "folder": folder / "trajectories",
             "rehearsal_speed": request.rehearsal_speed,
             "planning_seconds": 5.0,
-            "stale_seconds": 1.0,
+            "stale_seconds": SILENCE_S,
             "start_delay": 1.0,
             "point_rate": 50.0,
         },
         "feedforward": {"priority": 0, "robot_adds": ["nothing"]},  # the simulated robot runs on this computer too
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed, "start": start_pose(robot)},
-        "panel": {"port": 0},
+        "panel": {"port": 0, "token_file": folder / "panel_token"},
     }
     nodes = (*NODES, "panel") if panel else NODES
     with own_domain() as environment, Processes(logs, environment) as processes:
         say(f"starting {', '.join(nodes)} in their own processes, ROS domain {environment['ROS_DOMAIN_ID']}")
+        if busy := busy_text():
+            say(f"{busy}: the demo takes longer")
         for name in nodes:
             options: dict[str, object] = {"robot": robot_path, **parameters.get(name, {})}
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         if panel:
-            say(panel_address(processes, logs / "panel.log"))
-        mission = run_mission(processes, request, say)
+            say(panel_address(processes, logs / "panel.log", folder / "panel_token"))
+        mission = watched_mission(processes, request, logs, say)
     truth = compared(robot, load_model(mission.model), true_parameters(robot, seed))
     return DemoOutcome(
         **{field.name: getattr(mission, field.name) for field in fields(mission)},
@@ -155,14 +164,38 @@ def demo(
     )
 
 
-def panel_address(processes: Processes, log: Path) -> str:
-    """Return the line with which the panel says where it is."""
+def busy_text() -> str:
+    """Return that this computer is busy, with its load, or nothing ("")."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f"this computer is busy (load {load:.0f} on {cores} cores)" if load > BUSY * cores else ""
+
+
+def watched_mission(
+    processes: Processes, request: MissionRequest, logs: Path, say: Callable[[str], None]
+) -> MissionOutcome:
+    """Run the mission; an error says what was reached, where the logs are, and whether the computer is busy."""
+    reached = ["starting the nodes"]
+
+    def remember(text: str) -> None:
+        reached.append(text)
+        say(text)
+
+    try:
+        return run_mission(processes, request, remember)
+    except DynidError as error:
+        busy = busy_text()
+        hint = f"; {busy}: try again when it is idle" if busy else ""
+        raise DemoError(f"{error}; reached: {reached[-1]}; logs: {logs}{hint}") from error
+
+
+def panel_address(processes: Processes, log: Path, token: Path) -> str:
+    """Return where the panel is, with the token of its file."""
     end = time.monotonic() + PANEL_PATIENCE_S
     while time.monotonic() < end:
         processes.check()
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
         if match := re.search(r"panel: http\S+", text):
-            return match[0]
+            return f"{match[0]}#token={token.read_text().strip()}"
         time.sleep(0.1)
     raise DemoError(f"the panel has not started in {PANEL_PATIENCE_S:g} s; look at {log}")
 

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ros2_dynid.atomic import check_place, committed, digest, write_text
+import numpy as np
+
+from ros2_dynid.atomic import committed, digest, write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import encode
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import build_candidates
-from ros2_dynid.identification.choice import choose_candidate
 from ros2_dynid.identification.estimation import estimate_parameters
 from ros2_dynid.identification.model_file import (
     IdentifiedModel,
@@ -34,15 +36,26 @@ from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.result import Identification, IdentifyOutcome, assemble_identification
+from ros2_dynid.identification.result import (
+    Identification,
+    IdentifyOutcome,
+    assemble_identification,
+    assemble_servos,
+)
 from ros2_dynid.identification.scores import score_candidates
+from ros2_dynid.identification.served_set import choose_candidate
+from ros2_dynid.identification.servo.identify import identify_servos
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, find_link_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.output_files import check_folder, locked_folder
 from ros2_dynid.progress import Progress, ignore_progress
+from ros2_dynid.recording.read import iter_samples, read_samples
+from ros2_dynid.recording.samples import Samples
 from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
 
 SUMMARY = "summary.json"
+RESULT_FILES = (MODEL, DATA, SUMMARY, PAGE, "tables/base_parameters.csv", "tables/base_parameters.tex")
 
 
 @small_matrices
@@ -64,16 +77,55 @@ def identify(
     and report.html. command: what to type to repeat it, for the report.
     """
     options, report, began = options or IdentifyOptions(), progress or ignore_progress, time.perf_counter()
-    target = check_output(output, [*recordings, *validate], overwrite)
-    problem = pose_problem(robot, recordings, options, report)
-    identification = identify_problem(problem, options, validate, report, command)
-    outcome = replace(identification.outcome, seconds=time.perf_counter() - began)
-    if target is not None:
-        report("writing", 0.97)
-        outcome = replace(outcome, model=str(target))
-        outcome = write_result(target.parent, identification.model, outcome, identification.torques)
+    with reserved_output(output, [*recordings, *validate], overwrite) as target:
+        if has_only_commands(robot, recordings, options):
+            identification = identify_servo_recordings(robot, recordings, validate, options, report, command)
+        else:
+            problem = pose_problem(robot, recordings, options, report)
+            identification = identify_problem(problem, options, validate, report, command)
+        outcome = replace(identification.outcome, seconds=time.perf_counter() - began)
+        if target is not None:
+            report("writing", 0.97)
+            outcome = replace(outcome, model=str(target))
+            outcome = write_result(target.parent, identification.model, outcome, identification.torques)
     report("done", 1.0)
     return replace(identification, outcome=outcome)
+
+
+def has_only_commands(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions) -> bool:
+    """Return whether the recordings begin with commanded positions and no efforts: those of position servos."""
+    if not recordings:
+        return False
+    first = recordings[0]
+    if isinstance(first, str | Path):
+        first = next(iter_samples(first, robot, reading=options.reading))
+    if not isinstance(first, Samples) or first.q_r is None or np.isnan(first.q_r).all():
+        return False
+    return first.tau_l is None and (first.tau is None or bool(np.isnan(first.tau).all()))
+
+
+def identify_servo_recordings(
+    robot: Robot,
+    recordings: Sequence[Recording],
+    validate: Sequence[Recording],
+    options: IdentifyOptions,
+    report: Progress,
+    command: str = "",
+) -> Identification:
+    """Return the model of position servos from recordings of commands and positions, without efforts."""
+    report("reading recordings", 0.02)
+    fitted, unseen = ([_in_memory(robot, recording, options) for recording in some] for some in (recordings, validate))
+    model, verdict = identify_servos(robot, fitted, unseen, report, command=command)
+    notes = dict.fromkeys(str(note) for samples in (*fitted, *unseen) for note in samples.notes)
+    return assemble_servos(model, verdict, tuple(notes))
+
+
+def _in_memory(robot: Robot, recording: Recording, options: IdentifyOptions) -> Samples:
+    if isinstance(recording, Samples):
+        return recording
+    if isinstance(recording, str | Path):
+        return read_samples(recording, robot, options.reading)
+    raise InputError("position servos are identified from files or samples", "give the files themselves")
 
 
 def pose_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
@@ -85,7 +137,12 @@ def pose_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     if options.sensor == "found":
         sensors = find_link_sensors(compare_sensor_sides(problem, wls(problem.information, problem.prior)))
         if sensors:
-            return build_problem(with_sensors(robot, sensors), recordings, options, report)
+            measures = {
+                joint.name: replace(joint.measured, drive=sensors[joint.name])
+                for joint in robot.joints
+                if joint.name in sensors
+            }
+            return build_problem(with_sensors(robot, measures), recordings, options, report)
     return problem
 
 
@@ -105,13 +162,18 @@ def declare_sensors(robot: Robot, options: IdentifyOptions) -> Robot:
     return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
 
 
-def check_output(output: str | Path | None, recordings: Sequence[Recording], overwrite: bool) -> Path | None:
-    """Return the model file to write, or refuse a folder whose files are recordings, or not to be replaced."""
+@contextmanager
+def reserved_output(
+    output: str | Path | None, recordings: Sequence[Recording], overwrite: bool
+) -> Iterator[Path | None]:
+    """Yield the model file to write, the folder's lock held; refuse what is a recording, or not to be replaced."""
     if output is None:
-        return None
-    inputs = [recording for recording in recordings if isinstance(recording, str | Path)]
-    check_place(Path(output), (MODEL, DATA, SUMMARY, PAGE), inputs=inputs, overwrite=overwrite)
-    return Path(output) / MODEL
+        yield None
+        return
+    folder, inputs = Path(output), [recording for recording in recordings if isinstance(recording, str | Path)]
+    with locked_folder(folder):
+        check_folder(folder, RESULT_FILES, inputs=inputs, overwrite=overwrite)
+        yield folder / MODEL
 
 
 def write_result(

@@ -19,7 +19,6 @@ from motions import recorded_motion
 from ros2_dynid.atomic import (
     PREFIX,
     check_digests,
-    check_place,
     committed,
     digest,
     put_in_place,
@@ -74,20 +73,34 @@ def test_a_new_folder_is_whole_or_not_there(tmp_path):
         assert not list(around.glob(f"{PREFIX}*")), "what a killed run left is swept away"
 
 
-def test_a_result_cut_short_in_an_old_folder_is_recognised(tmp_path):
+def test_whoever_is_killed_leaves_the_old_result_or_the_new_one(tmp_path):
     rng = random.Random(2)
     for turn in range(8):
         folder = tmp_path / str(turn) / "r"
-        folder.mkdir(parents=True)
+        (folder / "mine").mkdir(parents=True)
+        (folder / "mine" / "notes.txt").write_text("ours")
+        (folder / "latest").symlink_to("model.json")
         killed_writer(folder.parent, "old", rng)
         model = json.loads((folder / "model.json").read_text())
         results = {int((folder / name).read_text().split()[0]) for name in model["digests"]}
-        same = all(digest(folder / name) == value for name, value in model["digests"].items())
-        # killed just before the model is replaced, all files are of the next result and the model is the old one
-        assert same == (results == {model["result"]}), "only files of one result agree with its model"
-        if not same:
-            with pytest.raises(InputError, match="does not belong"):
-                check_digests(folder, model["digests"], "model.json")
+        assert results == {model["result"]}, "all files are of one result"
+        check_digests(folder, model["digests"], "model.json")
+        assert (folder / "mine" / "notes.txt").read_text() == "ours" and (folder / "latest").is_symlink()
+        with committed(folder, last="model.json") as new:
+            (new / "model.json").write_text("{}")
+        assert not list(folder.parent.glob(f"{PREFIX}*")), "what a killed run left is swept away"
+
+
+def test_the_current_folder_stays_the_same_and_a_result_cut_short_there_is_recognised(tmp_path, monkeypatch):
+    (tmp_path / "model.json").write_text("old")
+    (tmp_path / "data.npz").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    before, digests = tmp_path.stat().st_ino, {"data.npz": digest(tmp_path / "data.npz")}
+    with committed(Path(), last="model.json") as new:
+        (new / "data.npz").write_text("new")
+    assert tmp_path.stat().st_ino == before and (tmp_path / "model.json").read_text() == "old"
+    with pytest.raises(InputError, match="does not belong"):
+        check_digests(tmp_path, digests, "model.json")
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -107,7 +120,7 @@ def test_identify_never_replaces_its_recording(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for more in ([], ["--overwrite"]):
         assert main(["identify", "demo3", "data.npz", "-o", ".", *more]) == 2
-        assert "would replace a recording" in capsys.readouterr().err
+        assert "this is an input" in capsys.readouterr().err
     assert digest(tmp_path / "data.npz") == before
     vouching = []
     monkeypatch.setattr(
@@ -135,7 +148,7 @@ def test_export_never_replaces_its_urdf(tmp_path, monkeypatch, capsys):
     (tmp_path / "arm.urdf").write_bytes(urdf.read_bytes())
     monkeypatch.chdir(tmp_path)
     assert main(["export", "arm.urdf", "--to", "urdf", "-o", "."]) == 2
-    assert "the URDF that is read" in capsys.readouterr().err
+    assert "this is an input" in capsys.readouterr().err
     assert (tmp_path / "arm.urdf").read_bytes() == urdf.read_bytes()
 
 
@@ -213,35 +226,11 @@ def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
     assert done[2:] == [1, "renamed"], "it is waited for again"
 
 
-def test_results_are_never_written_over_an_input_or_what_is_to_stay(tmp_path):
-    (tmp_path / "data.npz").write_text("recording")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/link.npz").symlink_to(tmp_path / "data.npz")
-    (tmp_path / "model.yaml").write_text("old")
-    (tmp_path / "file").touch()
-    names = ["model.yaml", "data.npz"]
-    for source in (tmp_path / "data.npz", str(tmp_path / "sub/link.npz")):
-        for overwrite in (True, False):
-            with pytest.raises(InputError, match="would replace a recording") as caught:
-                check_place(tmp_path, ["data.npz"], inputs=["gone", source], overwrite=overwrite)
-            assert caught.value.source == str(tmp_path / "data.npz")
-    with pytest.raises(InputError, match=r"this exists already; .*overwrite: true") as caught:
-        check_place(tmp_path, names, inputs=[], overwrite=False)
-    assert caught.value.source == str(tmp_path / "model.yaml")
-    for name in ("data.npz", "file", "sub"):
-        with pytest.raises(InputError, match="this exists already"):
-            check_place(tmp_path, ["new.yaml", name], inputs=[], overwrite=False)
-    check_place(tmp_path, names, inputs=[tmp_path / "sub/other.npz"], overwrite=True)
-    check_place(tmp_path, ["new.yaml"], inputs=[tmp_path / "data.npz"], overwrite=False)
-    check_place(tmp_path / "none", names, inputs=[tmp_path / "data.npz"], overwrite=False)
-    with pytest.raises(InputError, match="the output is a file; name a folder"):
-        check_place(tmp_path / "file", names, inputs=[], overwrite=True)
-
-
 def test_the_file_that_vouches_for_the_others_is_put_in_place_last(tmp_path, monkeypatch):
     order = []
     put = Path.replace
     where = tmp_path.resolve()
+    monkeypatch.chdir(where)  # which is not exchanged
     monkeypatch.setattr(
         Path, "replace", lambda new, path: order.append(path.relative_to(where).as_posix()) or put(new, path)
     )
@@ -304,8 +293,8 @@ def test_a_name_is_taken_in_one_step_without_looking_first(tmp_path, monkeypatch
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "taken").write_text("old")
     monkeypatch.setattr(Path, "exists", lambda path, **_: False)  # as it was a moment before
-    for name in ("link", "taken"):
-        with pytest.raises(InputError, match="exists already"), replacing(tmp_path / name, overwrite=False) as file:
+    for name, said in (("link", "a symbolic link"), ("taken", "exists already")):
+        with pytest.raises(InputError, match=said), replacing(tmp_path / name, overwrite=False) as file:
             file.write(b"new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "taken").read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"link", "taken"}, "nothing else is left"

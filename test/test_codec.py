@@ -39,7 +39,7 @@ REQUESTS = [
     IdentifyRequest(ROBOT, ("a.mcap", "b.csv"), ("c.mcap",), OPTIONS, "out", True, "dynid identify ..."),
     PayloadRequest(ROBOT, ("a",), ("b",), "tool0", OPTIONS),
     GainsRequest(ROBOT, ("a",), ("b",), 2.5),
-    CheckRequest(ROBOT, "a.mcap", Reading(topic="/joint_states")),
+    CheckRequest(ROBOT, ("a.mcap",), Reading(topic="/joint_states")),
     PlanRequest(
         ROBOT,
         "plan.yaml",

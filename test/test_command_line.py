@@ -32,6 +32,7 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter
 from ros2_dynid.identification.result import BaseRow, Delay, IdentifyOutcome, TorqueError
 from ros2_dynid.identification.validation.verdict import Level, Remark
+from ros2_dynid.model.load import ROBOT_HINT
 from ros2_dynid.recording.checks import RecordingProblem
 
 
@@ -310,8 +311,8 @@ def test_identify_prints_levels_and_names_without_markup():
     screen, out = console(100)
     identify.show(with_flags(outcome), screen)
     text = out.getvalue()
-    assert "[problem] check the sign: --gains [j1]=-1" in text
-    assert "[bold]j1" in text and "not identified" in text
+    assert "problem check the sign: --gains [j1]=-1" in text
+    assert "[bold]j1" in text
 
 
 def test_the_largest_torque_counts_by_its_size_whatever_its_sign(capsys, tmp_path):
@@ -329,3 +330,28 @@ def test_the_largest_torque_counts_by_its_size_whatever_its_sign(capsys, tmp_pat
     for j, name in enumerate(names):
         assert effort[name]["max"] == pytest.approx(np.abs(tau[:, j]).max())
         assert effort[name]["rms"] == pytest.approx(np.sqrt(np.mean(tau[:, j] ** 2)))
+
+
+@pytest.mark.parametrize("command", ["identify", "check"])
+def test_robot_and_recordings_may_come_in_either_order_where_the_names_tell(tmp_path, capsys, command):
+    (tmp_path / "arm.urdf").write_text("<robot")
+    (tmp_path / "bag").mkdir()
+    (tmp_path / "run.csv").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    said = {
+        "arm.urdf bag run.csv": "arm.urdf: not XML",
+        "bag arm.urdf run.csv": "arm.urdf: not XML",
+        "run.csv bag arm.urdf": "arm.urdf: not XML",
+        "run.csv bag": f"neither a URDF nor a robot file; {ROBOT_HINT}",
+        "bag run.csv": f"bag: a folder is no robot; {ROBOT_HINT}",
+        "loop run.csv": "loop: this symbolic link leads to nothing; correct the link",
+        "demo3 loop": "loop: this symbolic link leads to nothing; correct the link",
+        "demo3 none": "none: there is no such file or folder; check the path",
+    }
+    for line, text in said.items():
+        words = line.split()
+        robot_last = command == "check" and line not in ("bag arm.urdf run.csv",)
+        words = [*words[1:], words[0]] if robot_last else words
+        paths = [word if word == "demo3" else str(tmp_path / word) for word in words]
+        assert main([command, *paths]) == 2
+        assert text in capsys.readouterr().err, line

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,24 +207,36 @@ def test_a_mission_that_fails_is_told_and_a_node_that_ended_before_it():
     assert mission.waited, "its code is known then"
 
 
+def test_an_error_says_what_was_reached_where_the_logs_are_and_whether_the_computer_is_busy(monkeypatch, tmp_path):
+    for load, words in ((0.1, ""), (1e3, f"; this computer is busy (load 1000 on {os.cpu_count()} cores): try again")):
+        monkeypatch.setattr(demo.os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        said, mission = [], Mission({"say": "planning"}, {"error": "the joint states come late"})
+        with pytest.raises(DemoError) as caught:
+            demo.watched_mission(mission, REQUEST, tmp_path, said.append)
+        text = f"the joint states come late; reached: planning; logs: {tmp_path}{words}"
+        assert str(caught.value).startswith(text) and said == ["planning"]
+        assert ("busy" in str(caught.value)) == bool(words)
+
+
 def test_the_address_of_the_panel_is_waited_for(monkeypatch, tmp_path):
-    now, mission, log = [0.0], Mission(), tmp_path / "panel.log"
+    now, mission, log, token = [0.0], Mission(), tmp_path / "panel.log", tmp_path / "token"
+    token.write_text("secret\n")
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
         if now[0] > 1.0:
-            log.write_bytes(b"\xff begins\npanel: http://localhost:8123/?key=a b\n" if now[0] > 2.0 else b"begins\n")
+            log.write_bytes(b"\xff begins\npanel: http://localhost:8123/ (its token\n" if now[0] > 2.0 else b"begins\n")
 
     monkeypatch.setattr(demo.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(demo.time, "sleep", sleep)
-    assert demo.panel_address(mission, log) == "panel: http://localhost:8123/?key=a"
+    assert demo.panel_address(mission, log, token) == "panel: http://localhost:8123/#token=secret"
     assert 2.0 < now[0] < 2.5 and mission.checks > 10
     with pytest.raises(DemoError, match=r"the panel has not started in 60 s; look at .*other\.log"):
-        demo.panel_address(mission, tmp_path / "other.log")
+        demo.panel_address(mission, tmp_path / "other.log", token)
     assert 62.0 < now[0] < 63.0
     mission.ended = ProcessError("panel ended: no port")
     with pytest.raises(ProcessError, match="no port"):
-        demo.panel_address(mission, log)
+        demo.panel_address(mission, log, token)
 
 
 # --- the whole
@@ -264,7 +277,7 @@ def staged(monkeypatch):
     monkeypatch.setattr(demo, "own_domain", lambda: contextlib.nullcontext({"ROS_DOMAIN_ID": "42"}))
     monkeypatch.setattr(demo, "Processes", Nodes)
     monkeypatch.setattr(demo, "run_mission", run)
-    monkeypatch.setattr(demo, "panel_address", lambda processes, log: f"panel: {log.name}")
+    monkeypatch.setattr(demo, "panel_address", lambda processes, log, token: f"panel: {log.name}, {token.name}")
     monkeypatch.setattr(demo, "load_model", lambda path: f"model {path}")
     monkeypatch.setattr(demo, "compared", compared)
     monkeypatch.setattr(
@@ -290,7 +303,8 @@ def test_the_demo_starts_its_nodes_in_its_folder_and_tells_all_it_found(staged, 
         "recordings_folder": str(folder / "recordings"), "models_folder": str(folder / "models"),
     }  # fmt: skip
     assert settings["feedforward"] == {"priority": "0", "robot_adds": "['nothing']"}
-    assert settings.get("panel", {"port": "0"}) == {"port": "0"}
+    served = {"port": "0", "token_file": str(folder / "panel_token")}
+    assert settings.get("panel", served) == served
     (request,) = staged.asked
     assert request == MissionRequest(
         "demo3", 4, 5.0, TrueLoad(2.5), open_loop_seconds={"slow": 3.0, "fast": 1.0}
@@ -302,7 +316,7 @@ def test_the_demo_starts_its_nodes_in_its_folder_and_tells_all_it_found(staged, 
     assert {key: getattr(found, key) for key in vars(FOUND)} == vars(FOUND) and found.truth == TRUTH
     assert (found.report, found.folder) == ("models/m1/report.html", str(folder)) and found.seconds >= 0.0
     assert found.goals == demo.check_goals(FOUND, TRUTH, Goals()) and found.exit_code == 0
-    assert "ROS domain 42" in said[0] and ("panel: panel.log" in said) is panel
+    assert "ROS domain 42" in said[0] and ("panel: panel.log, panel_token" in said) is panel
 
 
 def test_a_folder_that_exists_is_left_alone(staged, tmp_path):

@@ -32,17 +32,18 @@ def robot():
 def test_no_file_of_a_result_replaces_a_recording_or_what_is_to_stay(tmp_path, robot, name):
     (tmp_path / name).write_text("a recording")
     for given in ({"recordings": [tmp_path / name]}, {"recordings": ["a"], "validate": [str(tmp_path / name)]}):
-        with pytest.raises(InputError, match="would replace a recording"):
+        with pytest.raises(InputError, match="this is an input of the command"):
             pipeline.identify(robot, **given, output=tmp_path, overwrite=True)
     with pytest.raises(InputError, match="this exists already"):
         pipeline.identify(robot, ["a"], output=tmp_path)
-    assert pipeline.check_output(tmp_path, ["a", SOME], overwrite=True) == tmp_path / "model.yaml"
+    with pipeline.reserved_output(tmp_path, ["a", SOME], overwrite=True) as target:
+        assert target == tmp_path / "model.yaml"
     assert (tmp_path / name).read_text() == "a recording"
 
 
 def test_a_result_may_go_nowhere_but_it_needs_a_recording(tmp_path, robot):
-    assert pipeline.check_output(None, [SOME], overwrite=False) is None
-    assert pipeline.check_output(str(tmp_path / "new"), [SOME], overwrite=False) == tmp_path / "new" / "model.yaml"
+    with pipeline.reserved_output(None, [SOME], overwrite=False) as target:
+        assert target is None
     with pytest.raises(InputError, match="there is no recording"):
         pipeline.identify(robot, [], output=tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -69,7 +69,18 @@ inline void declare_added_effort(
   for (std::size_t a = 0; a < active.size(); ++a)
   {
     Joint & joint = model.joints[active[a] - 1];
-    if (given) joint.adds = added_effort(texts[texts.size() == 1 ? 0 : places[a]]);
+    if (given && joint.adds.fixed)
+    {
+      throw std::invalid_argument(
+        "the model is one of efforts that lack a part; leave `robot_adds` empty, declare it under "
+        "drives: in the robot file, identify and export again");
+    }
+    if (given)
+    {
+      const bool measured = joint.adds.gravity_measured;
+      joint.adds = added_effort(texts[texts.size() == 1 ? 0 : places[a]]);
+      joint.adds.gravity_measured = measured;
+    }
     if (!joint.adds.known)
     {
       throw std::invalid_argument(
@@ -99,6 +110,14 @@ public:
   }
 
   bool nothing() const noexcept { return nothing_; }
+  /// Whether the model's efforts lack a part of what the motors give.
+  bool lacking() const noexcept
+  {
+    for (const auto & one : adds_)
+      if (one.fixed) return true;
+    return false;
+  }
+  const AddedEffort & of(std::size_t joint) const noexcept { return adds_[joint]; }
   double friction_share(std::size_t joint) const noexcept { return adds_[joint].friction; }
 
   /// At rest at q: gravity and offset, without the payload's where the robot does not know it.

@@ -391,10 +391,8 @@ public:
     for (std::size_t a = 0; a < n_active_; ++a)
     {
       out[a] = 0.0;
-      if (G_.empty())
-        out[a] = tau_[a];
-      else
-        for (std::size_t j = 0; j < n_; ++j) out[a] += std::fabs(G_[j * n_active_ + a]) * tau_[j];
+      for (std::size_t j = 0; j < n_; ++j)
+        out[a] += (G_.empty() ? (j == a ? 1.0 : 0.0) : std::fabs(G_[j * n_active_ + a])) * tau_[j];
     }
     for (const auto & term : terms_)
     {
@@ -426,12 +424,33 @@ public:
       for (std::size_t a = 0; a < n_active_; ++a)
       {
         const double g = G_.empty() ? (a == i - 1 ? 1.0 : 0.0) : G_[(i - 1) * n_active_ + a];
-        if (g != 0.0)
-          for (std::size_t row = 0; row < 6; ++row) J[row * n_active_ + a] += g * column[row];
+        for (std::size_t row = 0; row < 6; ++row) J[row * n_active_ + a] += g * column[row];
       }
       at = link.p + link.R.out(at);
       R = link.R * R;
     }
+  }
+
+  /// Motion of a tool, in its own frame: angular velocity and acceleration, and the acceleration of
+  /// its origin less gravity.
+  void motion(
+    const double * q, const double * dq, const double * ddq, const Tool & tool, Vec & w, Vec & dw,
+    Vec & a) noexcept
+  {
+    positions(q);
+    expand(dq, dq_.data());
+    expand(ddq, ddq_.data());
+    recursion(gravity_);
+    const auto & T = tool.rotation;
+    const Rotation R{{T[0], T[3], T[6]}, {T[1], T[4], T[7]}, {T[2], T[5], T[8]}};
+    const Vec at{tool.position[0], tool.position[1], tool.position[2]};
+    w = dw = Vec{};
+    a = R.in(-1.0 * gravity_);
+    if (tool.joint == 0) return;
+    const Link & link = links_[tool.joint - 1];
+    w = R.in(link.w);
+    dw = R.in(link.dw);
+    a = R.in(link.a + cross(link.dw, at) + cross(link.w, cross(link.w, at)));
   }
 
   /// Pose of a tool in the base link's frame: rotation by rows, and position [m].

@@ -5,6 +5,7 @@
 // Construction allocates and throws; nothing after that does either.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "ros2_dynid/added_effort.hpp"
 #include "ros2_dynid/dynamics.hpp"
 #include "ros2_dynid/effort_output.hpp"
+#include "ros2_dynid/rest_efforts.hpp"
 
 namespace ros2_dynid
 {
@@ -35,6 +37,7 @@ public:
   /// follows this command that could complete a ramp. Whether every joint is known to be at rest.
   bool end(const double * q, const double * dq) noexcept
   {
+    for (std::size_t a = 0; a < n_; ++a) before_end_[a] = command()[a];
     if (all_finite(q, n_)) remember(q);
     hold();
     dynamics_.undecided_friction(zero_.data(), rigid_.data(), smoothing_, friction_.data());
@@ -49,6 +52,38 @@ public:
     }
     send_first();
     return rests;
+  }
+
+  /// What efforts tau measured at q with the speeds dq say against what the robot is declared to
+  /// add. Nothing where a joint moves, a value is not known, or all efforts are 0, as of a driver
+  /// that measures none.
+  RestVerdict judge_rest(
+    const double * q, const double * dq, const double * tau, const RestCheck & check = {}) noexcept
+  {
+    bool measured = false;
+    for (std::size_t a = 0; a < n_; ++a)
+    {
+      if (!(std::fabs(dq[a]) < check.speed)) return {};
+      measured = measured || tau[a] != 0.0;
+    }
+    if (!measured || !all_finite(q, n_) || !all_finite(tau, n_)) return {};
+    dynamics_.gravity(q, rigid_.data());
+    dynamics_.friction(zero_.data(), rigid_.data(), friction_.data());
+    for (std::size_t a = 0; a < n_; ++a)
+    {
+      const double limit = output_.limits()[a];
+      resting_[a] = {tau[a], rigid_[a], friction_[a], 0.0, limit, adds_.of(a).gravity};
+    }
+    for (const double way : {1.0, -1.0})
+    {
+      for (double & speed : tau_) speed = way * check.dry_speed * smoothing_;
+      dynamics_.friction(tau_.data(), rigid_.data(), friction_.data());
+      for (std::size_t a = 0; a < n_; ++a)
+        resting_[a].dry = std::max(resting_[a].dry, std::fabs(friction_[a] - resting_[a].offset));
+    }
+    bool declared = true;
+    for (std::size_t a = 0; a < n_; ++a) declared = declared && adds_.of(a).gravity_measured;
+    return ros2_dynid::judge_rest(resting_, declared, adds_.lacking() && !gravity_known_, check);
   }
 
   bool set_parameters(const Model & model) noexcept
@@ -80,8 +115,11 @@ protected:
     tau_(n_),
     added_(n_, 0.0),
     hold_(n_),
-    hold_added_(n_, 0.0)
+    hold_added_(n_, 0.0),
+    before_end_(n_, 0.0),
+    resting_(n_)
   {
+    for (const double g : model.gravity) gravity_known_ = gravity_known_ || g != 0.0;
     if (output_.joints() != n_)
       throw std::invalid_argument("give one effort limit for each joint of the model");
     if (!(timeout > 0.0) || !std::isfinite(timeout))
@@ -91,12 +129,19 @@ protected:
   ~EffortLaw() = default;
 
   /// Begin at q with the torque that holds the robot. False if it is not finite.
-  bool begin(const double * q) noexcept
+  ///
+  /// resumed: the law ended since the last update and nothing else was applied, as when a manager
+  /// restarts a controller. The robot still carries the command before end(): it goes on from
+  /// there, within the rates.
+  bool begin(const double * q, bool resumed) noexcept
   {
     if (!all_finite(q, n_)) return false;
     remember(q);
     if (!hold()) return false;
-    send_first();
+    if (resumed)
+      output_.start(before_end_.data());
+    else
+      send_first();
     lost_ = 0.0;
     return true;
   }
@@ -161,6 +206,10 @@ protected:
   std::vector<double> q_, zero_, rigid_, friction_, tau_, added_, hold_, hold_added_;
 
 private:
+  std::vector<double> before_end_;  ///< command that end() replaced
+  std::vector<RestingJoint> resting_;
+  bool gravity_known_ = false;  ///< whether the model has gravity at all
+
   void remember(const double * q) noexcept
   {
     for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];

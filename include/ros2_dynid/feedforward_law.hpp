@@ -77,11 +77,11 @@ public:
   /// count.
   std::shared_ptr<RefusedReferences> refused() const noexcept { return refused_; }
 
-  /// Begin at the position q with the torque that holds the robot, without a reference. False if it
-  /// is not finite.
-  bool start(const double * q) noexcept
+  /// Begin at the position q with the torque that holds the robot, without a reference, or with the
+  /// command before end() if it is resumed (EffortLaw::begin). False if it is not finite.
+  bool start(const double * q, bool resumed = false) noexcept
   {
-    if (!begin(q)) return false;
+    if (!begin(q, resumed)) return false;
     mode_ = FeedforwardMode::hold;
     clear_reference();
     return true;
@@ -151,8 +151,7 @@ public:
     if (!well)
     {
       const bool model = hold();
-      if (seen)
-        for (std::size_t a = 0; a < n_; ++a) tau_[a] -= gains_.damping[a] * dq[a];
+      for (std::size_t a = 0; seen && a < n_; ++a) tau_[a] -= gains_.damping[a] * dq[a];
       well = send_as(seen ? FeedforwardMode::hold : FeedforwardMode::blind, dt) && model;
     }
     return in_time(seen && well, dt);

@@ -92,11 +92,11 @@ public:
     return n_;
   }
 
-  /// Begin at the position q with the torque that holds the robot. False if q is outside the range
-  /// or it is not finite.
-  bool start(const double * q) noexcept
+  /// Begin at the position q with the torque that holds the robot, or with the command before end()
+  /// if it is resumed (EffortLaw::begin). False if q is outside the range or it is not finite.
+  bool start(const double * q, bool resumed = false) noexcept
   {
-    if (outside(q) != n_ || !begin(q)) return false;
+    if (outside(q) != n_ || !begin(q, resumed)) return false;
     mode_ = HandGuidingMode::guide;
     rest_ = 0.0;
     return true;
@@ -184,8 +184,8 @@ private:
       for (std::size_t b = 0; b < n_; ++b) friction_[a] += M_[a * n_ + b] * over_[b] / o.time;
       power += friction_[a] * over_[a];
     }
-    if (power > 0.0)
-      for (std::size_t a = 0; a < n_; ++a) tau_[a] -= friction_[a];  // a wrong M must not drive
+    for (std::size_t a = 0; a < n_; ++a)
+      if (power > 0.0) tau_[a] -= friction_[a];  // a wrong M must not drive
     if (finite()) return true;
     added_ = hold_added_;
     for (std::size_t a = 0; a < n_; ++a) tau_[a] = hold_[a] - o.damping[a] * dq[a];

@@ -55,6 +55,8 @@ struct AddedEffort
 {
   bool known = false, gravity = false, payload = false;
   double friction = 0.0;  ///< 0 to 1
+  bool fixed = false;     ///< the model's efforts lack a part: what is added was taken into account
+  bool gravity_measured = false;  ///< measured efforts are declared to hold gravity
 };
 
 /// Joint j in modified DH form: Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta)
@@ -396,6 +398,10 @@ inline void check_structure(const Model & model)
 
 }  // namespace detail
 
+/// Bits of what is declared of an effort.
+constexpr std::uint32_t added_effort_known = 1, added_effort_fixed = 2,
+                        added_effort_gravity_measured = 4;
+
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
 constexpr std::uint32_t runtime_version =
   5;  // still read: 4, without the speeds that friction was identified from; 3, nor what the robot
@@ -544,7 +550,11 @@ inline Model parse_model(const std::string & bytes)
       for (const std::size_t j : model.active())
       {
         AddedEffort & adds = model.joints[j - 1].adds;
-        for (bool * x : {&adds.known, &adds.gravity, &adds.payload}) *x = in.integer() != 0;
+        const std::uint32_t declared = in.integer();
+        adds.known = (declared & added_effort_known) != 0;
+        adds.fixed = (declared & added_effort_fixed) != 0;
+        adds.gravity_measured = (declared & added_effort_gravity_measured) != 0;
+        for (bool * x : {&adds.gravity, &adds.payload}) *x = in.integer() != 0;
         adds.friction = in.number();
         if (!(adds.friction >= 0.0 && adds.friction <= 1.0))
           throw std::runtime_error("a share of friction is not within 0 and 1");

@@ -7,8 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "ros2_dynid/dynamics.hpp"
 #include "ros2_dynid/model.hpp"

@@ -145,6 +145,31 @@ private:
   std::vector<double> values_;
 };
 
+/// A reference of a stream: positions, velocities and accelerations in the model's order.
+struct ReferenceNews
+{
+  std::uint64_t number = 0;  ///< from 1, in the order in which they came
+  std::vector<double> values;
+};
+
+/// Follows each reference of a stream once, and none that came before it was told to forget.
+class ReferenceFollower
+{
+public:
+  void forget(std::uint64_t newest) noexcept { taken_ = newest; }
+
+  template <typename Follow>
+  void hand_to(const Follow & follow, const ReferenceNews & latest) noexcept
+  {
+    if (latest.number <= taken_) return;
+    taken_ = latest.number;
+    follow(latest.values.data());
+  }
+
+private:
+  std::uint64_t taken_ = 0;
+};
+
 /// What a reference may be: the position and velocity limits of the model's joints, as far as they
 /// are known.
 class ReferenceLimits

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The minimal linear combinations of Lin's Theorem 2 (seed 003), as the paper gives them, from composite bodies.
+"""The minimal linear combinations of Lin's Theorem 2 (Lin 1995), as the paper gives them, from composite bodies.
 
 The constants of the composite body i, U_i (inertia), k_i (first moment) and m_i (mass), gather from the last link
 inwards what of the links behind stays the same in frame i whatever they do (eq. 8 to 15). Which of their elements are

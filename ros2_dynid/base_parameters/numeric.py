@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Base parameters by QR and by SVD of W, sampled at random points for the models d, d0 and h (seed 000)."""
+"""Base parameters by QR and by SVD of W, sampled at random points for the models d, d0 and h (Gautier 1991)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class Points:
 
 def typical_length(robot: Robot) -> float:
     """Return the root mean square of the robot's lengths that are not zero [m], 1 if it has none."""
-    lengths = np.array([x for joint in robot.joints for x in (joint.b, joint.d, joint.r) if x != 0.0])
-    scale = float(np.max(np.abs(lengths), initial=0.0))
-    return scale * float(np.sqrt(np.mean((lengths / scale) ** 2))) if scale > 0.0 else 1.0
+    lengths = [x for joint in robot.joints for x in (joint.b, joint.d, joint.r) if x != 0.0]
+    return math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
 
 
 def natural_units(robot: Robot) -> tuple[float, float]:
@@ -106,8 +105,8 @@ def model_rows(robot: Robot, source: str, points: Points, columns: Sequence[int]
 def comparable(rows: Array, source: str, points: Points) -> Array:
     """Return W, shape (r, c), from the model's rows at the points, shape (N, rows, c).
 
-    Of the energy only differences count (seed 000, eq. 11), so its mean over the points is taken off: what is constant
-    then vanishes. Points of different gravity belong to different motions, each with a mean of its own.
+    Of the energy only differences count (Gautier 1991, eq. 11), so its mean over the points is taken off: what is
+    constant then vanishes. Points of different gravity belong to different motions, each with a mean of its own.
     """
     if source == "energy":
         rows = rows.copy()
@@ -154,7 +153,7 @@ class Dependence:
 
 
 def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
-    """Return leaders and beta = R1^-1 R2 by QR (seed 000, eq. 13 to 17), for the columns in the order given.
+    """Return leaders and beta = R1^-1 R2 by QR (Gautier 1991, eq. 13 to 17), for the columns in the order given.
 
     The rank comes from QR with column pivoting, |T_ii| <= tau = r |T_11| eps counting as zero (tolerance: in place of
     r eps); the columns to delete from QR without pivoting, as those with a zero on the diagonal of R.
@@ -175,7 +174,7 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
 
 
 def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
-    """Return leaders and beta = -V21 V22^-1 by SVD (seed 000, eq. 21 to 28), for the columns in the order given.
+    """Return leaders and beta = -V21 V22^-1 by SVD (Gautier 1991, eq. 21 to 28), for the columns in the order given.
 
     The rank comes from the singular values; the columns to delete are those whose rows of V2, taken from the last one,
     make the first regular V22: the columns that depend on those before them, which S V1^T shows as W does.
@@ -248,7 +247,7 @@ def condition(W: Array) -> float:
 
 
 def equilibrium(W: Array, floor: float = 1e-12) -> float:
-    """Return S = |W_ij|max / |W_ij|min over the elements that are not zero (seed 000); 1 for an empty matrix.
+    """Return S = |W_ij|max / |W_ij|min over the elements that are not zero (Gautier 1991); 1 for an empty matrix.
 
     floor: elements below it, relative to the largest of their column, are structural zeros in rounding error.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Scaling of the sample points: J = lambda1 ||W||_F + lambda2 S, minimised row by row (seed 000, "Scaling of W").
+"""Scaling of the sample points: J = lambda1 ||W||_F + lambda2 S, minimised row by row (Gautier 1991, "Scaling of W").
 
 W is exact but for rounding errors in proportion to its elements, so it is well scaled when they are of like size. One
 optimisation over all points has far too many unknowns; each point alone makes rows that are scaled well enough, and

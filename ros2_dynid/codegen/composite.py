@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Inertia matrix and gravity torques as expressions, by composite links (seed 004, section 4).
+"""Inertia matrix and gravity torques as expressions, by composite links (Izaguirre 1992, section 4).
 
 The composite link j is link j with all that it carries, as if rigid. Its mass is constant; its first moments m and
 second moments E (E = tr(J)/2 - J) about the origin of frame j follow from those of the links it carries:

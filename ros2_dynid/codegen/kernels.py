@@ -179,20 +179,16 @@ static PyType_Slot torque_slots[] = {{Py_tp_new, (void *)torque_new}, {Py_tp_dea
                                      {Py_tp_doc, (void *)"Torque(chi): inverse dynamics of one robot"}, {0, NULL}};
 static PyType_Spec torque_spec = {"dynid_kernel.Torque", sizeof(Torque), 0, Py_TPFLAGS_DEFAULT, torque_slots};
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "dynid_kernel", NULL, -1, NULL, NULL, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit_dynid_kernel(void)
+static int fill_module(PyObject *module)
 {
-    import_array();
-    PyObject *m = PyModule_Create(&module);
-    PyObject *type = m == NULL ? NULL : PyType_FromSpec(&torque_spec);
-    if (type == NULL || PyModule_AddObject(m, "Torque", type) < 0) {
-        Py_XDECREF(type);
-        Py_XDECREF(m);
-        return NULL;
-    }
-    return m;
+    import_array1(-1);
+    PyObject *type = PyType_FromSpec(&torque_spec);
+    const int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Torque", type);
+    Py_XDECREF(type);
+    return failed;
 }
+
+static PyMethodDef methods[] = {{NULL, NULL, 0, NULL}};
 #endif
 """
 
@@ -245,12 +241,25 @@ done:
 
 static PyMethodDef methods[] = {{"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, "fill(q, dq[, ddq], out)"},
                                 {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "dynid_kernel", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static int fill_module(PyObject *module)
+{
+    (void)module;
+    import_array1(-1);
+    return 0;
+}
+#endif
+"""
+
+PYTHON_MODULE = r"""
+#ifdef DYNID_PYTHON
+/* Initialised in two phases: a module of one phase is filled anew by the next library that is loaded by this name. */
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)fill_module}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dynid_kernel", NULL, 0, methods, slots,
+                                        NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_dynid_kernel(void)
 {
-    import_array();
-    return PyModule_Create(&module);
+    return PyModuleDef_Init(&definition);
 }
 #endif
 """
@@ -311,7 +320,7 @@ def torque_source(robot: Robot) -> str:
         "            for (int j = 0; j < N_ACTIVE; ++j)",
         "                out[(start + (size_t)i) * N_ACTIVE + (size_t)j] = tau[j][i];",
     ]
-    lines += [*_blocks(body, len(angles)), "    (void)constants;", "}", "", PYTHON_COMMON, PYTHON_TORQUE]
+    lines += [*_blocks(body, len(angles)), "    (void)constants;", "}", "", PYTHON_COMMON, PYTHON_TORQUE, PYTHON_MODULE]
     return "\n".join(lines)
 
 
@@ -368,7 +377,7 @@ def _fill_source(
         code = code_of(graph, targets, functions=_STYLE, index="{array}[{index}][i]", available={**known, **places})
         body += _loop(_lines(code, "            "))
     body.insert(0, "        double *restrict at = out + start;")
-    lines += [*_blocks(body, len(angles)), "    (void)kept;", "}", "", PYTHON_COMMON, PYTHON_FUNCTION]
+    lines += [*_blocks(body, len(angles)), "    (void)kept;", "}", "", PYTHON_COMMON, PYTHON_FUNCTION, PYTHON_MODULE]
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lin's recursion (seed 003, eq. 57 to 93): inverse and forward dynamics in minimal linear combinations (Theorem 2).
+"""Lin's recursion (Lin 1995, eq. 57 to 93): inverse and forward dynamics in minimal linear combinations (Theorem 2).
 
 It is a second generator, independent of `newton_euler_expressions`: its constants are those of composite bodies, mass
 m_i, first moment k_i and inertia U_i, not those of links. With A the acceleration of a frame's origin less gravity,

@@ -8,7 +8,7 @@ E = tr(J)/2 - J be the link's second moments. Then, with the first moments m and
     force   F = U m + M a,
     moment  N = vee(U E - (U E)^T) + m x a        (vee takes the vector of a skew matrix),
 
-which is the form of seed 003 with all of U, and not dw, carried along the chain. Turning joint j moves no point of its
+which is the form of Lin 1995 with all of U, and not dw, carried along the chain. Turning joint j moves no point of its
 axis, so U_j z_j = R^T U_i z_j with the parent i: for right-angled axes the third column of U_j is the parent's column
 turned, and dw needs no recursion of its own: U_13 = w_x w_z + dw_y gives dw_y, dw_y gives U_31, and so on.
 """

@@ -59,8 +59,8 @@ def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[s
     """Return the names and values of the parameters to appear, for a robot with its a priori parameters.
 
     only: groups (then the base parameters among these), or names of standard parameters (then just these, such as the
-    significant ones of seed 004; all others are zero). Default: inertial and rotor, and friction and offset if the
-    robot has any.
+    significant ones of Izaguirre 1992; all others are zero). Default: inertial and rotor, and friction and offset if
+    the robot has any.
     """
     chi = standard_vector(robot)
     if only is not None and not set(only) <= set(GROUPS):

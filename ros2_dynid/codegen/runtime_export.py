@@ -15,13 +15,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import ErrorBars
+from ros2_dynid.model.efforts import (
+    AddedEffort,
+    ErrorBars,
+    added_beyond_model,
+    added_by_joint,
+    measures_gravity,
+    with_added_effort,
+)
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
 WITH_RECORDED_SPEEDS = 5
+KNOWN, FIXED, GRAVITY_MEASURED = 1, 2, 4
 
 
 def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> bytes:
@@ -38,12 +46,12 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     _write_couplings(out, robot, chi)
     _write_loops(out, robot)
     thermal = [term for term in robot.friction if term.kind.thermal]
-    adds = [robot.joints[j - 1].adds for j in robot.active]
+    declared = [robot.joints[j - 1].adds is not None for j in robot.active]
     plain = [term for term in robot.friction if not term.kind.thermal]
     version = VERSION
     if any(term.recorded_speed for term in plain):
         version = WITH_RECORDED_SPEEDS
-    elif any(one is not None for one in adds):
+    elif any(declared) or _lacks_a_part(robot):
         version = WITH_ADDED_EFFORT
     elif robot.forces or thermal:
         version = WITH_TEMPERATURE if thermal else WITH_FORCES
@@ -55,9 +63,8 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     _write_tools(out, robot)
     for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
         _numbers(out, sigma, std)
-    for one in adds if version >= WITH_ADDED_EFFORT else ():
-        _integers(out, one is not None, one is not None and one.gravity, one is not None and one.payload)
-        _numbers(out, 0.0 if one is None else one.friction)
+    if version >= WITH_ADDED_EFFORT:
+        _write_added_efforts(out, robot, declared)
     if version >= WITH_RECORDED_SPEEDS:
         _numbers(out, *(term.recorded_speed for term in plain))
     return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
@@ -117,6 +124,31 @@ def _write_elastic_elements(out: bytearray, robot: Robot, chi: Array) -> None:
         for power in force.powers:
             _integers(out, power)
             _numbers(out, next(coefficients))
+
+
+def _write_added_efforts(out: bytearray, robot: Robot, declared: Sequence[bool]) -> None:
+    """Write what the robot adds of the model's torque: what is declared, gravity, the payload's, and of friction."""
+    silent = [name for name, one in zip(robot.active_names, declared, strict=True) if not one]
+    adds = added_beyond_model(with_added_effort(robot, dict.fromkeys(silent, AddedEffort())))
+    assert adds is not None
+    if np.any(adds.friction < 0.0):
+        what = "the efforts lack more friction than the robot is declared to add"
+        raise InputError(what, "use the feedforward node: the C++ runtime cannot command that", robot.name)
+    measured = [robot.joints[j - 1].measures for j in robot.active]
+    whole = None not in measured and measures_gravity(robot)
+    flags = _lacks_a_part(robot) * FIXED | whole * GRAVITY_MEASURED
+    for known, *gravity, friction in zip(declared, adds.gravity, adds.payload, adds.friction, strict=True):
+        _integers(out, flags | known * KNOWN, *(known and bool(one) for one in gravity))
+        _numbers(out, friction if known else 0.0)
+
+
+def _lacks_a_part(robot: Robot) -> bool:
+    """Return whether the measured efforts, and so the model, lack a part of what the motors give; refuse one unheld."""
+    adds = added_by_joint(robot)
+    if adds is not None and not measures_gravity(robot) and not adds.gravity.all():
+        what = "the model was identified from efforts without gravity, and the robot is declared not to add it"
+        raise InputError(what, "declare adds: gravity, or identify from efforts that hold gravity", robot.name)
+    return any(not joint.measured.gravity or joint.measured.missing > 0.0 for joint in robot.joints)
 
 
 def _write_tools(out: bytearray, robot: Robot) -> None:

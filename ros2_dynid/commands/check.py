@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""dynid check BAG ROBOT: is this recording usable?"""
+"""dynid check BAG... ROBOT: are these recordings usable?"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.arguments import (
     add_preparation_arguments,
     add_reading_arguments,
     add_robot_arguments,
+    add_sensor_argument,
     preparation_of,
     reading_of,
     robot_source,
+    sort_robot,
 )
-from ros2_dynid.commands.shared.terminal import Column, print_table
+from ros2_dynid.commands.shared.terminal import STYLES, Column, print_levels, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.check import CheckOutcome
+    from ros2_dynid.recording.checks import RecordingProblem
+    from ros2_dynid.usecases.check import CheckOutcome, CheckRequest
 
-STYLES = {"green": "green", "yellow": "yellow", "red": "bold red"}
 SHOWN_PROBLEMS = 40
 
-USUAL_OPTIONS = ("--topic", "--columns", "--start", "--end", "--gains", "--tip-link", "--hold")
+USUAL_OPTIONS = ("--strict", "--topic", "--columns", "--start", "--end", "--gains", "--tip-link", "--hold")
 """Options that --help shows; --help-all shows every option."""
 
 
@@ -34,30 +37,57 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "check",
-        help="check whether a recording is usable",
-        description="Check a recording before you use it: rate, jitter, gaps, repeated and backward stamps, NaN, stuck "
-        "and quantised signals, missing efforts and velocities, saturation, sign and unit of the efforts, and how much "
-        "each joint moved. The exit code is 0 whenever the recording could be read; see `verdict` in the JSON.",
+        help="check whether recordings are usable",
+        description="Check recordings before you use them: rate, jitter, gaps, repeated and backward stamps, repeated "
+        "samples and jumps, NaN, stuck and quantised signals, missing efforts and velocities, saturation, sign and "
+        "unit of the efforts, and how much each joint moved. Several recordings are checked one by one and, as "
+        "identify takes them, together. The exit code is 0 whenever the recordings could be read; with --strict, 1 for "
+        "a red verdict.",
     )
-    parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
+    parser.add_argument(
+        "recordings", metavar="BAG", nargs="+", help="rosbag2 folders or files, ROS 1 bags, CSV or npz files"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if the verdict is red")
     add_robot_arguments(parser)
     add_preparation_arguments(parser)
+    add_sensor_argument(parser)
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> CheckOutcome:
-    """Read and check the recording."""
-    from ros2_dynid.usecases.check import CheckRequest, check
+def request_of(args: argparse.Namespace) -> CheckRequest:
+    """Return what the arguments ask for."""
+    from ros2_dynid.usecases.check import CheckRequest
 
-    return check(CheckRequest(robot_source(args), args.recording, reading_of(args), preparation_of(args)))
+    sort_robot(args)
+    recordings = tuple(args.recordings)
+    return CheckRequest(robot_source(args), recordings, reading_of(args), preparation_of(args), args.sensor)
+
+
+def run(args: argparse.Namespace) -> CheckOutcome:
+    """Read and check the recordings."""
+    from ros2_dynid.usecases.check import check
+
+    return check(request_of(args))
+
+
+def exit_code(args: argparse.Namespace, outcome: CheckOutcome) -> int:
+    """Return 1 for a red verdict, if that is asked for."""
+    return int(args.strict and outcome.verdict == "red")
 
 
 def show(outcome: CheckOutcome, console: Console) -> None:
-    """Print the verdict, a table of the joints and the problems with what to do."""
-    from rich.table import Table
+    """Print the verdict, a table of the joints and the problems with what to do, of each recording."""
     from rich.text import Text
 
-    console.print(Text.assemble((outcome.verdict, STYLES[outcome.verdict]), f"  {outcome.source}"))
+    from ros2_dynid.usecases.check import RecordingsCheck
+
+    if isinstance(outcome, RecordingsCheck):
+        for one in outcome.recordings:
+            show(one, console)
+        console.print(Text.assemble((outcome.verdict, STYLES.get(outcome.verdict, outcome.verdict)), "  all together"))
+        _show_problems(outcome.problems, console)
+        return
+    console.print(Text.assemble((outcome.verdict, STYLES.get(outcome.verdict, outcome.verdict)), f"  {outcome.source}"))
     console.print(
         f"{outcome.samples} samples in {outcome.duration:.4g} s at {outcome.rate:.5g} Hz, "
         f"jitter {1e3 * outcome.jitter:.3g} ms, {outcome.gap_count} gaps"
@@ -67,21 +97,31 @@ def show(outcome: CheckOutcome, console: Console) -> None:
         span = f"{_number(row.position_min)} .. {_number(row.position_max)}"
         coverage = "" if row.coverage is None else f"{100 * row.coverage:.0f} %"
         figures = [_number(value) for value in (row.speed_max, row.effort_rms, row.effort_max)]
-        rows.append([row.name, Text(row.level, STYLES[row.level]), span, coverage, *figures])
-    titles = ("position\n[rad, m]", "range\nused", "speed\nmax [/s]", "effort\nrms", "[N.m, N]\nmax")
+        rows.append([row.name, Text(row.level, STYLES.get(row.level, row.level)), span, coverage, *figures])
+    titles = (
+        "position\n[rad, m]",
+        "range\nused",
+        "speed max\n[rad/s, m/s]",
+        "effort rms\n[N.m, N]",
+        "effort max\n[N.m, N]",
+    )
     columns = [Column("joint", wrap=True), Column(""), *(Column(title, right=True) for title in titles)]
     print_table(console, columns, rows, compact=True)
-    problems = Table.grid(padding=(0, 1))  # wrapped lines stay beside the level they belong to
-    for problem in outcome.problems[:SHOWN_PROBLEMS]:
-        where = f"{problem.joint}: " if problem.joint else ""
-        problems.add_row(Text(problem.level, STYLES[problem.level]), Text(where + problem.what))
-        problems.add_row("", Text(problem.do, "dim"))
-    console.print(problems)
-    hidden = len(outcome.problems) - SHOWN_PROBLEMS
-    if hidden > 0:
-        console.print(f"... and {hidden} more problems, see --json")
+    _show_problems(outcome.problems, console)
     for note in outcome.notes:
         console.print(f"note: {note}", markup=False)
+
+
+def _show_problems(problems: Sequence[RecordingProblem], console: Console) -> None:
+    """Print the problems, each with what to do about it."""
+    rows = []
+    for problem in problems[:SHOWN_PROBLEMS]:
+        where = "" if not problem.joint or problem.joint in problem.what else f"{problem.joint}: "
+        rows += [(problem.level, f"{where}{problem.what}"), ("", problem.do)]
+    print_levels(console, rows)
+    hidden = len(problems) - SHOWN_PROBLEMS
+    if hidden > 0:
+        console.print(f"... and {hidden} more problems, see --json")
 
 
 def _number(value: float | None) -> str:

@@ -40,7 +40,9 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Write a recording in another format. OUT ends in .csv, .npz or .mcap; any other name becomes a "
         "rosbag2 folder. With --robot the joints are those of the robot, in its order.",
     )
-    parser.add_argument("input", metavar="IN", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
+    parser.add_argument(
+        "input", metavar="IN", help="rosbag2 folder or file, ROS 1 bag, CSV, npz, HDF5 or MATLAB file, LeRobot data set"
+    )
     parser.add_argument("output", metavar="OUT", help=".csv, .npz or .mcap file, or the folder of a rosbag2 bag")
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--out-topic", metavar="TOPIC", default="/joint_states", help="topic in the written bag")
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> ConvertOutcome:
     from ros2_dynid.recording.read import iter_samples, streamed
     from ros2_dynid.recording.save import check_target, save_pieces
 
-    check_target(args.output, overwrite=args.overwrite)
+    check_target(args.output, inputs=[args.input, args.robot], overwrite=args.overwrite)
     robot = None if args.robot is None else robot_from_args(args)
     reading = reading_of(args)
     recording = streamed(

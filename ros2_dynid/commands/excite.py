@@ -15,6 +15,7 @@ from ros2_dynid.commands.shared.arguments import (
 )
 from ros2_dynid.commands.shared.command import items, numbers
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table, progress_bar
+from ros2_dynid.output_files import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
 WEAK_PERCENT = 30.0
 """Predicted standard deviation [%] above which a parameter is listed as weak."""
 
+GOOD_CONDITION = 30.0
+"""Condition number of W with columns of norm 1 up to which parameters are told apart well."""
+
 USUAL_OPTIONS = (
     "-o",
+    "--overwrite",
     "--method",
     "--only",
     "--duration",
@@ -139,6 +144,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_surroundings_arguments(safety)
     output = parser.add_argument_group("files")
     output.add_argument("-o", "--output", metavar="FILE", required=True, help="trajectory: .yaml, or .csv")
+    output.add_argument("--overwrite", action="store_true", help="replace files that exist")
     output.add_argument("--rate", metavar="HZ", type=float, default=50.0, help="points per second (default 50)")
     output.add_argument("--csv", metavar="FILE", help="also write the trajectory as CSV")
     output.add_argument("--rehearsal", metavar="FILE", help="also write the same path at low speed")
@@ -198,6 +204,7 @@ def request_of(args: argparse.Namespace) -> PlanRequest:
         rehearsal_speed=args.rehearsal_speed,
         figures=args.figures,
         noise=args.noise,
+        overwrite=args.overwrite,
     )
 
 
@@ -206,6 +213,8 @@ def run(args: argparse.Namespace) -> PlanOutcome:
     from ros2_dynid.usecases.plan import plan
 
     request = request_of(args)
+    if args.save_preview:
+        check_outputs([args.save_preview], inputs=[args.robot, args.output], overwrite=args.overwrite)
     with progress_bar(no_color=args.no_color) as progress:
         outcome = plan(request, progress)
     args.page = _page(args, request) if args.preview or args.save_preview else None
@@ -217,7 +226,12 @@ def _page(args: argparse.Namespace, request: PlanRequest) -> str:
     from ros2_dynid.usecases.preview import PreviewRequest, previewed
 
     preview_request = PreviewRequest(
-        request.output, request.robot, request.surroundings, save=args.save_preview, caps=request.caps
+        request.output,
+        request.robot,
+        request.surroundings,
+        save=args.save_preview,
+        caps=request.caps,
+        overwrite=request.overwrite,
     )
     return previewed(preview_request)[1]
 
@@ -248,6 +262,10 @@ def show(outcome: PlanOutcome, console: Console) -> None:
     rows += [(f"{kind} limit used", f"{100 * fraction:.1f} %") for kind, fraction in outcome.use.items()]
     columns = [Column("", wrap=True), Column("value", right=True)]
     print_table(console, columns, rows, title=f"{outcome.robot}: {outcome.method} trajectory")
+    if outcome.cond_normalised is not None and outcome.cond_normalised > GOOD_CONDITION:
+        size = f"the condition number {outcome.cond_normalised:.0f} (columns of norm 1) is large"
+        hint = "search longer (--time-budget), move longer (--duration), or widen the limits"
+        console.print(f"{size}, below {GOOD_CONDITION:.0f} is good: {hint}", style="yellow")
     predicted = [(row.relative_std, row.name) for row in outcome.parameters if row.relative_std is not None]
     weak = sorted((entry for entry in predicted if entry[0] > WEAK_PERCENT), reverse=True)
     if weak:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")
 
-USUAL_OPTIONS = ("--to", "-o", "--only", "--name", "--urdf", "--load", "--tool", "--tip-link")
+USUAL_OPTIONS = ("--to", "-o", "--overwrite", "--only", "--name", "--urdf", "--load", "--tool", "--tip-link")
 """Options that --help shows; --help-all shows every option."""
 
 
@@ -73,6 +73,7 @@ def add_parser(subparsers: Subparsers) -> None:
     group = parser.add_argument_group("export")
     group.add_argument("--to", choices=TARGETS, default="c", help="output format (default c)")
     group.add_argument("-o", "--output", metavar="DIR", required=True, help="output folder (created if missing)")
+    group.add_argument("--overwrite", action="store_true", help="replace files that exist")
     group.add_argument(
         "--only",
         metavar="LIST",
@@ -137,7 +138,8 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     name = identifier(args.name or robot.name)
     program = program_of(robot, parameters, values, options, about=about, name=name)
     files = emit_c(program) if args.to == "c" else emit_numpy(program)
-    paths = write_files(Path(args.output), {file: text.encode() for file, text in files.items()})
+    data = {file: text.encode() for file, text in files.items()}
+    paths = write_files(Path(args.output), data, [args.robot], overwrite=args.overwrite)
     functions = {
         name: OperationCount(g.count.multiplications, g.count.additions) for name, g in program.functions.items()
     }
@@ -196,7 +198,8 @@ def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | No
 
     chi = standard_vector(robot) if model is None else model.chi
     data = runtime_bytes(robot, chi, None if model is None else error_bars(model))
-    paths = write_files(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
+    name = f"{identifier(args.name or robot.name)}.dynid"
+    paths = write_files(Path(args.output), {name: data}, [args.robot], overwrite=args.overwrite)
     return RuntimeOutcome(paths, model is not None)
 
 
@@ -206,14 +209,16 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
     path = args.urdf or (args.robot if model is None else None)
     if path is None:
         raise InputError("a model file does not contain the URDF", "give it: --urdf FILE")
-    return export_urdf(model or robot, path, args.output, chain=_chain(args))
+    return export_urdf(model or robot, path, args.output, chain=_chain(args), overwrite=args.overwrite)
 
 
 def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
     from ros2_dynid.usecases.export import export_mjcf
 
     path = args.urdf or (args.robot if model is None and Path(args.robot).suffix.lower() == ".urdf" else None)
-    return export_mjcf(model or robot, args.output, urdf=path, name=args.name or "", chain=_chain(args))
+    return export_mjcf(
+        model or robot, args.output, urdf=path, name=args.name or "", chain=_chain(args), overwrite=args.overwrite
+    )
 
 
 def _chain(args: argparse.Namespace) -> ChainOptions:

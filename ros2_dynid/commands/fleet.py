@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.fleet import FleetOutcome
+    from ros2_dynid.usecases.fleet import FleetOutcome, FleetRequest
 
 MAX_SHOWN_ROBOTS = 40
 """Rows of the table; the page has all."""
@@ -43,17 +43,24 @@ def add_parser(subparsers: Subparsers) -> None:
     )  # fmt: skip
 
 
+def request_of(args: argparse.Namespace) -> FleetRequest:
+    """Return what the arguments ask for."""
+    from ros2_dynid.usecases.fleet import FleetRequest
+
+    # Without the folder and the workers: reports must not depend on them.
+    command = shlex.join(["dynid", "fleet", args.file, "-o", "DIR"])
+    return FleetRequest(args.file, args.output, args.scheduler, args.workers, command)
+
+
 def run(args: argparse.Namespace) -> FleetOutcome:
     """Run over the fleet."""
     from ros2_dynid.fleet.forking import begin_to_start
 
     if args.scheduler is None and args.workers != 0:
         begin_to_start()
-    from ros2_dynid.usecases.fleet import FleetRequest, fleet
+    from ros2_dynid.usecases.fleet import fleet
 
-    # Without the folder and the workers: reports must not depend on them.
-    command = shlex.join(["dynid", "fleet", args.file, "-o", "DIR"])
-    request = FleetRequest(args.file, args.output, args.scheduler, args.workers, command)
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         return fleet(request, progress, say=lambda line: print(f"dynid fleet: {line}", file=sys.stderr, flush=True))
 

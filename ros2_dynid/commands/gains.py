@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.gains import GainsOutcome
+    from ros2_dynid.usecases.gains import GainsOutcome, GainsRequest
 
 USUAL_OPTIONS = ("--empty", "--loaded", "--mass", "--load", "--topic", "--columns", "--start", "--end", "--tip-link")
 """Options that --help shows; --help-all shows every option."""
@@ -49,15 +49,20 @@ def add_parser(subparsers: Subparsers) -> None:
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> GainsOutcome:
-    """Identify the gains."""
+def request_of(args: argparse.Namespace) -> GainsRequest:
+    """Return what the arguments ask for."""
     from ros2_dynid.identification.options import IdentifyOptions
-    from ros2_dynid.usecases.gains import GainsRequest, gains
+    from ros2_dynid.usecases.gains import GainsRequest
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args), sensor=args.sensor)
-    request = GainsRequest(
-        robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options, tuple(args.load)
-    )
+    return GainsRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options, tuple(args.load))
+
+
+def run(args: argparse.Namespace) -> GainsOutcome:
+    """Identify the gains."""
+    from ros2_dynid.usecases.gains import gains
+
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         return gains(request, progress)
 

@@ -16,8 +16,7 @@ from ros2_dynid.commands.shared.arguments import (
     reading_of,
     robot_source,
 )
-from ros2_dynid.commands.shared.body import print_body
-from ros2_dynid.commands.shared.terminal import progress_bar
+from ros2_dynid.commands.shared.terminal import print_body, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

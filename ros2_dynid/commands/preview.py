@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.arguments import (
+    DESCRIPTIONS,
     add_robot_arguments,
     add_surroundings_arguments,
     robot_source,
@@ -20,9 +21,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.preview import PreviewOutcome
+    from ros2_dynid.usecases.preview import PreviewOutcome, PreviewRequest
 
-USUAL_OPTIONS = ("--save", "--screenshot", "--no-browser", "--floor", "--box", "--no-collision", "--tip-link", "--hold")
+USUAL_OPTIONS = (
+    "--save",
+    "--overwrite",
+    "--screenshot",
+    "--no-browser",
+    "--floor",
+    "--box",
+    "--no-collision",
+    "--package-path",
+    "--tip-link",
+    "--hold",
+)
 """Options that --help shows; --help-all shows every option."""
 
 
@@ -42,6 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_surroundings_arguments(parser.add_argument_group("collision checks"))
     output = parser.add_argument_group("files")
     output.add_argument("--save", metavar="FILE.html", help="write the page as one file that needs no server")
+    output.add_argument("--overwrite", action="store_true", help="replace files that exist")
     output.add_argument("--screenshot", metavar="FILE.png", help="write a picture of the page (needs chromium)")
     output.add_argument(
         "--at", metavar="S", type=float, help="time of the picture [s] (default: at the smallest distance)"
@@ -57,11 +70,13 @@ def _size(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def run(args: argparse.Namespace) -> PreviewOutcome:
-    """Write the page and the requested files."""
-    from ros2_dynid.usecases.preview import PreviewRequest, previewed
+def request_of(args: argparse.Namespace) -> PreviewRequest:
+    """Return what the arguments ask for."""
+    from ros2_dynid.usecases.preview import PreviewRequest
 
-    request = PreviewRequest(
+    if args.trajectory.endswith(DESCRIPTIONS) and not args.robot.endswith(DESCRIPTIONS):
+        args.trajectory, args.robot = args.robot, args.trajectory
+    return PreviewRequest(
         args.trajectory,
         robot_source(args),
         surroundings_of(args),
@@ -70,8 +85,15 @@ def run(args: argparse.Namespace) -> PreviewOutcome:
         at=args.at,
         width=args.size[0],
         height=args.size[1],
+        overwrite=args.overwrite,
     )
-    outcome, args.page = previewed(request)
+
+
+def run(args: argparse.Namespace) -> PreviewOutcome:
+    """Write the page and the requested files."""
+    from ros2_dynid.usecases.preview import previewed
+
+    outcome, args.page = previewed(request_of(args))
     return outcome
 
 
@@ -83,7 +105,7 @@ def finish(args: argparse.Namespace) -> None:
 
 def show_page(page: str, *, browser: bool = True) -> None:
     """Serve the page on this computer and open it, until Ctrl-C."""
-    from ros2_dynid.preview.serve_page import serve_page
+    from ros2_dynid.preview.page import serve_page
 
     def print_address(address: str) -> None:
         print(f"preview: {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
@@ -93,6 +115,8 @@ def show_page(page: str, *, browser: bool = True) -> None:
 
 def show(outcome: PreviewOutcome, console: Console) -> None:
     """Print what the page shows, and where it is."""
+    if outcome.warning:
+        console.print(f"warning: {outcome.warning}", style="bold red", markup=False)
     rows = [("duration", f"{outcome.duration:.4g} s")]
     if outcome.clearance is not None and outcome.pair is not None:
         rows.append(("smallest distance between capsules", f"{outcome.clearance:.4g} m at {outcome.at:.4g} s"))

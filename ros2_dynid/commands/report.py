@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.report import ReportOutcome
+    from ros2_dynid.usecases.report import ReportOutcome, ReportRequest
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -25,14 +25,22 @@ def add_parser(subparsers: Subparsers) -> None:
         "folders", nargs="+", metavar="DIR", help="result folder of dynid identify; several are compared"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="page of a comparison (default: comparison.html)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the page of a comparison if it exists")
     parser.add_argument("--no-figures", action="store_true", help="write the page and tables only, no PNG or PDF")
+
+
+def request_of(args: argparse.Namespace) -> ReportRequest:
+    """Return what the arguments ask for."""
+    from ros2_dynid.usecases.report import ReportRequest
+
+    return ReportRequest(tuple(args.folders), args.output, not args.no_figures, args.overwrite)
 
 
 def run(args: argparse.Namespace) -> ReportOutcome:
     """Write the page."""
-    from ros2_dynid.usecases.report import ReportRequest, report
+    from ros2_dynid.usecases.report import report
 
-    return report(ReportRequest(tuple(args.folders), args.output, not args.no_figures))
+    return report(request_of(args))
 
 
 def show(outcome: ReportOutcome, console: Console) -> None:

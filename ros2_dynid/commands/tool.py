@@ -15,14 +15,13 @@ from ros2_dynid.commands.shared.arguments import (
     reading_of,
     robot_source,
 )
-from ros2_dynid.commands.shared.body import print_body
-from ros2_dynid.commands.shared.terminal import progress_bar
+from ros2_dynid.commands.shared.terminal import print_body, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.tool import ToolOutcome
+    from ros2_dynid.usecases.tool import ToolOutcome, ToolRequest
 
 USUAL_OPTIONS = ("--wrench", "--sensor-link", "--free", "--topic", "--columns", "--start", "--end", "--tip-link")
 """Options that --help shows; --help-all shows every option."""
@@ -54,13 +53,20 @@ def add_parser(subparsers: Subparsers) -> None:
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> ToolOutcome:
-    """Identify the tool."""
+def request_of(args: argparse.Namespace) -> ToolRequest:
+    """Return what the arguments ask for."""
     from ros2_dynid.identification.options import IdentifyOptions
-    from ros2_dynid.usecases.tool import ToolRequest, tool
+    from ros2_dynid.usecases.tool import ToolRequest
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
-    request = ToolRequest(robot_source(args), args.recording, args.wrench, args.sensor_link, options, args.free)
+    return ToolRequest(robot_source(args), args.recording, args.wrench, args.sensor_link, options, args.free)
+
+
+def run(args: argparse.Namespace) -> ToolOutcome:
+    """Identify the tool."""
+    from ros2_dynid.usecases.tool import tool
+
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         return tool(request, progress)
 

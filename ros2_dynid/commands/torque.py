@@ -59,6 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="motions: time, NAME.position, .velocity, .acceleration, and .temperature if known",
     )
     parser.add_argument("output", metavar="OUT.csv", help="table to write: time and NAME.effort [N.m or N]")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT.csv if it exists")
     parser.add_argument("--no-friction", action="store_true", help="without friction and offsets")
     parser.add_argument("--static", action="store_true", help="take missing velocities and accelerations as zero")
     parser.add_argument(
@@ -83,9 +84,14 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
     from ros2_dynid.atomic import write_text
     from ros2_dynid.codegen.backend import fast_inverse_dynamics
     from ros2_dynid.dynamics.friction import frictionless
+    from ros2_dynid.output_files import check_outputs
     from ros2_dynid.recording.read import load_samples
     from ros2_dynid.usecases.robot_source import load_robot_or_model
 
+    out = Path(args.output)
+    if out.suffix.lower() == ".npz":
+        raise InputError("the output is an npz file", "name a csv file", args.output)
+    check_outputs([out], inputs=[args.robot, args.input, args.joint_limits], overwrite=args.overwrite)
     robot, chi = load_robot_or_model(robot_source(args), args.use)
     samples = load_samples(args.input, robot, in_order=False)
     if args.no_friction:
@@ -107,13 +113,10 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
     _refuse_temperatures(robot, samples, args.input)
     tau = fast_inverse_dynamics(robot, chi, q, dq, ddq, samples.temperature)
     std = _std(args, motion) if args.std else np.empty((len(tau), 0))
-    out = Path(args.output)
-    if out.suffix.lower() == ".npz":
-        raise InputError("the output is an npz file", "name a csv file", args.output)
     titles = [f"{name}.{kind}" for kind in ("effort", "effort_std")[: 1 + args.std] for name in robot.active_names]
     header = ",".join(["time", *titles])
     lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau, std)))]
-    write_text(out, "\n".join(lines) + "\n")
+    write_text(out, "\n".join(lines) + "\n", overwrite=args.overwrite)
     size = {
         name: EffortSize(float(np.sqrt(np.mean(tau[:, j] ** 2))), float(np.max(np.abs(tau[:, j]))))
         for j, name in enumerate(robot.active_names)

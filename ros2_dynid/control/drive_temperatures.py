@@ -26,7 +26,7 @@ class DriveTemperatures:
     """The last temperature of each joint, by name, and when it came."""
 
     def __init__(self) -> None:
-        """Know none yet."""
+        """Begin without temperatures."""
         self._known: dict[str, tuple[float, float]] = {}
 
     def take(self, names: Sequence[str], values: Array, now: float) -> list[str]:
@@ -41,8 +41,8 @@ class DriveTemperatures:
 
     def at(self, robot: Robot, now: float, stale: float) -> Array:
         """Return the temperatures of the active joints, shape (n,), NaN where not known for `stale` seconds."""
-        found = [self._known.get(name, (np.nan, now)) for name in robot.active_names]
-        return np.array([value if now - when <= stale else np.nan for value, when in found])
+        readings = [self._known.get(name, (np.nan, now)) for name in robot.active_names]
+        return np.array([value if now - when <= stale else np.nan for value, when in readings])
 
 
 class FrictionTemperatures:

@@ -9,236 +9,47 @@ leaves until the robot is at rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import fields
 
 import numpy as np
 
+from ros2_dynid.control.checked_motion import CheckedMotion
+from ros2_dynid.control.excitation_events import (
+    MOVING,
+    RESTING,
+    TRANSITIONS,
+    WHY_REFUSED,
+    ActivateExcitation,
+    Announce,
+    ConnectionProblem,
+    DeactivateExcitation,
+    ExcitationOutcome,
+    ExcitationTick,
+    GoalRefused,
+    OthersCommand,
+    ParametersChanged,
+    Phase,
+    RobotChanged,
+    Start,
+    Stop,
+)
 from ros2_dynid.control.joint_trust import TRUST, JointStateArrived
-from ros2_dynid.control.motion_gate import ApprovedStop, ApprovedTrajectory, MotionGate
+from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, fastest_joint, motion_limits
-from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.stop import Brake, approach_reference, braking, motion_extent, start_time, stop_with_margin
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop_in_progress import PATIENCE, StopInProgress
+from ros2_dynid.control.stop_switch import HoldBack, Reason
 from ros2_dynid.control.supervisor import Supervisor
-from ros2_dynid.control.transitions import Event, StateMachine, Table
+from ros2_dynid.control.transitions import Event, StateMachine
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array, Robot
 
-AGAIN = 0.1
-"""Time [s] after which a stop that is not followed is sent again: it may have been lost on the way."""
-ASTRAY = 0.05
-"""Distance [rad or m] from a stop's motion, beside what the robot may have been off, that shows it is not followed."""
-REACHED = 0.3
-"""Time [s] after the end of a stop after which a robot that still moves gets another one."""
-PATIENCE, STUBBORN = 2.0, 10.0
-"""Time [s] after the end of a motion by which the robot must be seen at rest: without joint states there is no point in
-waiting longer; a robot that is seen to move is stopped again and again for STUBBORN seconds. Then it is said."""
 MOVED = 0.02
 """Distance [rad or m] that the robot may be from where its way to the start was checked."""
-
-
-class Phase(Enum):
-    """What the machine does."""
-
-    INACTIVE = "inactive"
-    NO_ROBOT = "no robot"
-    IDLE = "idle"
-    APPROACH = "approach"
-    SETTLE = "settle"
-    RUNNING = "running"
-    BRAKING = "braking"
-    DONE = "done"
-    ABORTED = "aborted"
-
-
 SET_BACK = 0.2
 """A clock that goes back by more than this [s] was set: simulated time that starts again."""
-BETWEEN_MOTIONS = ("approach_speed", "settle", "deceleration", "delay")
-"""Settings that must not change while the robot moves."""
-MOVING = frozenset((Phase.APPROACH, Phase.SETTLE, Phase.RUNNING))
-RESTING = frozenset((Phase.IDLE, Phase.DONE, Phase.ABORTED))
-
-
-@dataclass(frozen=True, eq=False)
-class CheckedMotion:
-    """A motion that was checked: the way to the start from q, shape (n,), and the trajectory, called `name`.
-
-    stops: how many there had been when it was prepared: one that came meanwhile holds. extent: its least and largest
-    positions, shape (n,) each.
-    """
-
-    name: str
-    robot: Robot
-    q: Array
-    way: ApprovedTrajectory
-    run: ApprovedTrajectory
-    stops: int
-    extent: tuple[Array, Array]
-
-
-@dataclass(frozen=True, eq=False)
-class ExcitationEvent:
-    """Something that happened at time `now` [s]."""
-
-    now: float
-
-
-@dataclass(frozen=True, eq=False)
-class ActivateExcitation(ExcitationEvent):
-    """The node becomes active."""
-
-
-@dataclass(frozen=True, eq=False)
-class DeactivateExcitation(ExcitationEvent):
-    """The node becomes inactive, once the robot is at rest."""
-
-
-@dataclass(frozen=True, eq=False)
-class RobotChanged(ExcitationEvent):
-    """There is a robot, or another one."""
-
-    robot: Robot
-
-
-@dataclass(frozen=True, eq=False)
-class ParametersChanged(ExcitationEvent):
-    """New settings."""
-
-    settings: MotionSettings
-
-
-@dataclass(frozen=True, eq=False)
-class Start(ExcitationEvent):
-    """Move."""
-
-    motion: CheckedMotion
-
-
-@dataclass(frozen=True, eq=False)
-class Stop(ExcitationEvent):
-    """Brake, for this reason."""
-
-    reason: str = "stop was called"
-
-
-@dataclass(frozen=True, eq=False)
-class ExcitationTick(ExcitationEvent):
-    """Time passes."""
-
-
-@dataclass(frozen=True, eq=False)
-class ConnectionProblem(ExcitationEvent):
-    """The way to the controller is broken."""
-
-    text: str
-
-
-@dataclass(frozen=True, eq=False)
-class GoalRefused(ExcitationEvent):
-    """The controller refused a command, or gave it up; `number` is the gate's."""
-
-    number: int
-    text: str
-
-
-_STAY = {phase: frozenset((phase,)) for phase in Phase}
-_BRAKE = {phase: frozenset((Phase.BRAKING,)) for phase in MOVING}
-TRANSITIONS: Table[Phase] = {
-    ActivateExcitation: {Phase.INACTIVE: frozenset((Phase.NO_ROBOT, Phase.IDLE))},
-    DeactivateExcitation: {
-        **{phase: frozenset((Phase.INACTIVE,)) for phase in (*RESTING, Phase.NO_ROBOT, Phase.INACTIVE)},
-        **_BRAKE,
-        Phase.BRAKING: _STAY[Phase.BRAKING],
-    },
-    RobotChanged: {
-        Phase.INACTIVE: _STAY[Phase.INACTIVE],
-        **{phase: frozenset((Phase.IDLE,)) for phase in (*RESTING, Phase.NO_ROBOT)},
-        **_BRAKE,
-        Phase.BRAKING: _STAY[Phase.BRAKING],
-    },
-    ParametersChanged: _STAY,
-    Start: {phase: frozenset((phase, Phase.APPROACH)) for phase in RESTING},
-    Stop: {**_STAY, **_BRAKE},
-    JointStateArrived: {
-        **_STAY,
-        **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING},
-        Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
-        Phase.ABORTED: frozenset((Phase.ABORTED, Phase.BRAKING)),
-    },
-    ExcitationTick: {
-        **_STAY,
-        Phase.APPROACH: frozenset((Phase.APPROACH, Phase.SETTLE, Phase.BRAKING)),
-        Phase.SETTLE: frozenset((Phase.SETTLE, Phase.RUNNING, Phase.BRAKING)),
-        Phase.RUNNING: frozenset((Phase.RUNNING, Phase.DONE, Phase.BRAKING)),
-        Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
-    },
-    ConnectionProblem: {**_STAY, **_BRAKE},
-    GoalRefused: {**_STAY, **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING}},
-}
-"""Where an event may lead from a phase; one that has no row there is refused, for the reason below."""
-_WHY = {
-    Phase.INACTIVE: ("the node is inactive", "activate it"),
-    Phase.IDLE: ("the node is active already", "nothing is to be done"),
-    Phase.DONE: ("the node is active already", "nothing is to be done"),
-    Phase.ABORTED: ("the node is active already", "nothing is to be done"),
-    Phase.NO_ROBOT: ("the robot is not known yet", "publish robot_description or set the parameter robot"),
-    Phase.BRAKING: ("the robot is being stopped", "wait until it is at rest"),
-}
-
-
-@dataclass(frozen=True)
-class Announce:
-    """The phase for everybody: the trajectory's name while it runs; why it was stopped."""
-
-    phase: Phase
-    name: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class ExcitationOutcome:
-    """What an event led to: the answer to who sent it, and what is to be announced."""
-
-    accepted: bool
-    answer: str
-    announced: tuple[Announce, ...] = ()
-
-
-def checked_motion(
-    name: str,
-    robot: Robot,
-    run: Reference,
-    q: Array,
-    settings: MotionSettings,
-    limits: MotionLimits,
-    stops: int = 0,
-    check: Callable[[Array], None] | None = None,
-) -> CheckedMotion:
-    """Return the motion from q, shape (n,), to the start of `run` and along it, checked and ready to be sent.
-
-    check: gets the positions on the way to the start, shape (N, n), and raises to refuse it. Both parts begin at rest
-    with a first point so far ahead that a controller which is off by the tracking tolerance gets there slowly.
-    """
-    run = run.ordered(robot.active_names)
-    if not np.all(np.isfinite(q)):
-        raise InputError("there are no joint states of all joints", "check the topic joint_states")
-    outside = np.maximum(limits.lower - q, q - limits.upper)
-    if np.any(outside > settings.overshoot):
-        j = int(np.argmax(outside))
-        raise InputError(f"joint {robot.active_names[j]!r} is {outside[j]:.3g} outside of its limits", "move it inside")
-    share = settings.approach_speed
-    way = approach_reference(robot.active_names, q, run.q[0], share * limits.velocity, share * limits.acceleration)
-    if check is not None:
-        check(way.q)
-    ahead = start_time(limits, settings.tracking, share)
-    ends = [0, len(way.t) - 1]  # a quintic between its ends is the way itself
-    assert way.dq is not None and way.ddq is not None
-    whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
-    way_there, along = ApprovedTrajectory(whole, limits, q), ApprovedTrajectory(run.shifted(ahead), limits)
-    return CheckedMotion(name, robot, q, way_there, along, stops, motion_extent(whole, run))
 
 
 class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
@@ -254,12 +65,13 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         self.limits: MotionLimits | None = None
         self._watch: Supervisor | None = None
         self._motion: CheckedMotion | None = None
-        self._until = self._slack = 0.0
+        self._braking = StopInProgress(gate)
+        self._until = 0.0  # when [s] the part of the motion that is under way ends
         self._clock = -np.inf
         self.stops = 0
         self._reason = ""
+        self._held_back: Reason | None = None
         self._no_limits: tuple[str, str, str | None] | None = None
-        self._braked_at = self._stopping_at = 0.0
         self._after = Phase.ABORTED
         self._next_robot: Robot | None = None
         self._announced: list[Announce] = []
@@ -324,16 +136,15 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         assert self._watch is not None
         shift, self._clock = self._clock - now, now
         self._watch.rewind(now, shift)
-        self._until, self._braked_at, self._stopping_at = (
-            at - shift for at in (self._until, self._braked_at, self._stopping_at)
-        )
+        self._braking.rewind(shift)
+        self._until -= shift
 
     def _refused(self, why: str) -> ExcitationOutcome:
         return ExcitationOutcome(False, why, tuple(self._announced))
 
     def _refusal(self) -> str:
         under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
-        return "; ".join(_WHY.get(self.state, under_way))
+        return "; ".join(WHY_REFUSED.get(self.state, under_way))
 
     def _take(self, event: Event) -> ExcitationOutcome:
         self._clock = max(self._clock, event.now)
@@ -351,6 +162,10 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
                 return self._start(event.motion, now)
             case Stop():
                 return self._on_stop(event.reason, now)
+            case OthersCommand():
+                self._on_others_command()
+            case HoldBack():
+                self._held_back = event.reason
             case ConnectionProblem():
                 if self.phase in MOVING:
                     self._stop(event.text, now)
@@ -375,6 +190,11 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             return self._not_moving(now)
         self._stop(reason, now)
         return "stopping"
+
+    def _on_others_command(self) -> None:
+        """Leave a robot alone that another node moves, though it may go the way that was stopped."""
+        if self.phase in RESTING and self._watch is not None:
+            self._watch.forget_stopped()
 
     def _on_deactivate(self, now: float) -> None:
         self.stops += 1  # a start that is being prepared is void, even if the node is activated again
@@ -420,8 +240,12 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             self._no_limits = (error.what, error.hint, error.source)
 
     def _on_settings(self, settings: MotionSettings) -> None:
-        """Watch by the new settings at once; how to move is not changed in the middle of a motion."""
-        changed = [name for name in BETWEEN_MOTIONS if getattr(settings, name) != getattr(self.settings, name)]
+        """Take new settings while nothing moves: how to move, and what stops it, is settled when a motion begins."""
+        changed = [
+            field.name
+            for field in fields(settings)
+            if getattr(settings, field.name) != getattr(self.settings, field.name)
+        ]
         if self.moving and changed:
             raise InputError(f"{changed[0]} takes effect with the next start", "set it when nothing moves")
         self.settings = settings
@@ -431,6 +255,8 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             self._watch.use(self.limits, settings)
 
     def _start(self, motion: CheckedMotion, now: float) -> str:
+        if self._held_back is not None:
+            raise InputError(*self._held_back)
         if motion.stops != self.stops:
             raise InputError("stop was called while the start was prepared", "start again")
         if motion.robot is not self.robot:
@@ -506,83 +332,29 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
     def _on_refused(self, text: str, now: float) -> None:
         if self.phase in MOVING:
             self._stop(text, now)
-        elif self.phase is Phase.BRAKING and now > self._braked_at + AGAIN:
-            self._send_brake(now)
+        elif self.phase is Phase.BRAKING and self._braking.may_be_lost(now):
+            self._brake_again(now)
 
     # --- braking
 
     def _stop(self, reason: str, now: float) -> None:
         self._reason = reason
-        self._send_brake(now)
-        self._stopping_at = self._until  # the patience with a robot that does not rest begins when it should
+        assert self._watch is not None and self.limits is not None
+        extent = self._motion.extent if self._motion is not None and self.phase in MOVING else None
+        self._braking.begin(self._watch, self.limits, self.settings, extent, now)
         self._enter(Phase.BRAKING)
 
-    def _send_brake(self, now: float) -> None:
-        """Send a stop from what is measured, or from the reference if that is all there is.
-
-        The velocity is the reference's while the robot follows it: measured ones are noisy.
-        """
-        watch, limits = self._watch, self.limits
-        assert watch is not None and limits is not None
-        error = watch.error(now)
-        q, dq = watch.reference(now)
-        follows = self.phase in MOVING and bool(np.all(error <= self.settings.tracking))
-        known, speed_error = watch.known(now) and not watch.jumped, np.zeros_like(q)
-        known = known and (follows or watch.moves_steadily())
-        if known:
-            if not follows:
-                measured = watch.velocity_seen()
-                dq, speed_error = measured, np.abs(measured - dq)
-            seen = watch.last.state.q
-            since = min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
-            q = limits.not_beyond(seen + since * dq, seen)
-        else:
-            error = np.minimum(error, self.settings.tracking)
-        dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
-        # A robot that is not seen was not further off than the tolerance when it last was, and may have stood since.
-        doubt = np.zeros_like(q) if known else self.settings.tracking + watch.unseen(now)
-
-        def brake_within(bounds: MotionLimits) -> Brake:
-            lead = self.settings.lead
-            return braking(bounds, q, dq, error, lead, speed_error=speed_error, doubt=doubt, dense=dense)
-
-        kept = None
-        if known and follows and self._motion is not None:  # a robot that is not seen needs all the room there is
-            kept = stop_with_margin(limits, self._motion.extent, brake_within)
-        if kept is not None:
-            brake, stop = kept
-            sent = self._gate.send_stop(stop)
-        else:
-            brake, sent = self._stop_within_limits(limits, brake_within)
-        self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
-        watch.follow(brake.expected, sent, stop=True)
-        self._until = watch.until
-
-    def _stop_within_limits(
-        self, limits: MotionLimits, brake_within: Callable[[MotionLimits], Brake]
-    ) -> tuple[Brake, float]:
-        """Send a stop that may use all the room to the limits, and return it and when [s]."""
-        brake = brake_within(limits)
-        try:
-            return brake, self._gate.send_stop(ApprovedStop(brake.points, brake.expected, limits))
-        except DynidError as why:  # no stop keeps the limits from there
-            return brake, self._gate.force_stop(brake.points, limits, str(why))
+    def _brake_again(self, now: float) -> None:
+        assert self._watch is not None and self.limits is not None
+        self._braking.send_again(self._watch, self.limits, self.settings, now)
 
     def _on_braking(self, now: float) -> None:
-        watch = self._watch
-        assert watch is not None
-        known = watch.known(now)
-        late = watch.last.measured_at - self._until if known else 0.0
-        if known and late >= 0 and watch.at_rest() and (late > PATIENCE or not watch.may_go_on()):
-            self._rested("")
-        elif not known and now > self._until + PATIENCE:
-            self._rested("joint states are missing: it is not known whether the robot is at rest")
-        elif known and watch.last.measured_at > self._stopping_at + STUBBORN:
-            self._rested("the robot does not come to rest: use its emergency stop")
-        elif known and watch.last.measured_at > self._braked_at + AGAIN:  # by its own time it has had the stop
-            lost = not watch.jumped and float(watch.error(now).max()) > self._slack
-            if lost or (watch.last.measured_at > self._until + REACHED and watch.moves()):
-                self._send_brake(now)
+        assert self._watch is not None
+        doubt = self._braking.ended(self._watch, now)
+        if doubt is not None:
+            self._rested(doubt)
+        elif self._braking.is_not_followed(self._watch, now):
+            self._brake_again(now)
 
     def _rested(self, doubt: str) -> None:
         self._enter(Phase.ABORTED, f"{self._reason} ({doubt})" if doubt else self._reason)

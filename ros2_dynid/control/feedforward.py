@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Feedforward: the torque of the identified model along a reference (seed 004).
+"""Feedforward: the torque of the identified model along a reference (Izaguirre 1992).
 
 tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous
 part multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need.
@@ -149,7 +149,7 @@ def complete_torque(
 def split_torque(
     model: FeedforwardModel,
     options: FeedforwardOptions,
-    found: TorqueCoefficients,
+    coefficients: TorqueCoefficients,
     dq: Array,
     ddq: Array,
     measured: Array | None = None,
@@ -159,9 +159,9 @@ def split_torque(
 
     command: return what is commanded for it, where the robot adds a part itself.
     """
-    place = measured if options.measured_gravity and measured is not None else found.q
-    Q = found.Q if place is found.q else model.gravity(place)
-    rigid = np.asarray(found.M @ ddq + found.C + Q)
+    place = measured if options.measured_gravity and measured is not None else coefficients.q
+    Q = coefficients.Q if place is coefficients.q else model.gravity(place)
+    rigid = np.asarray(coefficients.M @ ddq + coefficients.C + Q)
     friction = model.friction(dq, options.smoothing, rigid) if options.friction else None
     tau = rigid if friction is None else rigid + friction
     return tau if command is None else command.of(model, tau, place, friction)

@@ -16,9 +16,11 @@ from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoe
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop_switch import HoldBack
 from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.control.transitions import Table
-from ros2_dynid.model.efforts import CHOICES, ErrorBars, added_effort
+from ros2_dynid.model.driver_presets import preset_names
+from ros2_dynid.model.efforts import CHOICES, ErrorBars, added_effort, parse_sensor
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -64,8 +66,9 @@ class FeedforwardSettings:
     effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz]; temperature_stale: temperatures
     older than this are not used [s]; near: how far a reference may begin from where the robot is [rad or m]; lead:
     expected time from sending a stop to the controller's first step along it [s];
-    robot_adds: what the robot adds to a commanded effort, one text a joint or one, empty for what the model says;
-    check_rest: compare it with efforts measured at rest before the first torque.
+    robot_adds, robot_measures: what the robot adds to a commanded effort, and what a measured one holds, one text a
+    joint or one, empty for what the model says; check_rest: compare them with efforts measured at rest before the first
+    torque.
     """
 
     options: FeedforwardOptions = DEFAULT_OPTIONS
@@ -81,12 +84,15 @@ class FeedforwardSettings:
     near: float = 0.1
     lead: float = 0.01
     robot_adds: tuple[str, ...] = ()
+    robot_measures: tuple[str, ...] = ()
     check_rest: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a declaration that says nothing."""
         for text in filter(None, self.robot_adds):
             added_effort(text)
+        for text in filter(None, self.robot_measures):
+            parse_sensor(text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +156,13 @@ class UnreadableReference(FeedforwardEvent):
 
 @dataclass(frozen=True, eq=False)
 class StopFeedforward(FeedforwardEvent):
-    """End every motion: brake, or go over to gravity. References are refused until it is activated again."""
+    """End every motion: brake, or go over to gravity. halt: references are refused until it is activated again.
+
+    was_replaced: a guard has sent the torques against gravity meanwhile, so that they go on from there.
+    """
+
+    halt: bool = True
+    was_replaced: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +175,7 @@ class MeasuredTemperature(FeedforwardEvent):
 
 @dataclass(frozen=True, eq=False)
 class FeedforwardTick(FeedforwardEvent):
-    """Time has passed."""
+    """Time has passed: a torque may be due, or a trajectory may begin or end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +205,7 @@ class OutputChanged(FeedforwardEvent):
 
 @dataclass(frozen=True, eq=False)
 class ActivateFeedforward(FeedforwardEvent):
-    """Begin."""
+    """The node becomes active: references are taken, and gravity is held if that is set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +231,7 @@ TRANSITIONS: Table[FeedforwardState] = {
     StreamedPoint: _TAKE,
     UnreadableReference: _END,
     StopFeedforward: _END,
+    HoldBack: _STAY,
     JointStateArrived: _JUDGE,
     MeasuredTemperature: _STAY,
     FeedforwardTick: {**_STAY, **_TAKE, S.ENDING: frozenset((S.ENDING, S.STOPPED, *_WITHOUT_TORQUE))},
@@ -251,7 +264,7 @@ REFUSALS = {
     ),
     S.UNDECLARED: (
         "what the robot itself adds to a commanded effort is not declared",
-        f"set robot_adds to {CHOICES}, or drives: in the robot file",
+        f"set robot_adds to {CHOICES}, drives: in the robot file, or robot_driver to {', '.join(preset_names())}",
     ),
     S.ENDING: ("the feedforward is ending", "wait until it has stopped"),
 }
@@ -280,22 +293,22 @@ class NewsLog:
     """Lines for the log that nobody has taken yet; the same is said once in a state."""
 
     def __init__(self) -> None:
-        """Nothing has been said."""
+        """Begin without lines."""
         self.waiting: list[News] = []
         self._said: set[str] = set()
 
     def add(self, text: str, warning: bool = False) -> None:
-        """Say something."""
+        """Add a line for the log."""
         self.waiting.append(News(text, warning))
 
     def add_once(self, text: str, *, warning: bool = False) -> None:
-        """Say something, unless it was said in this state."""
+        """Add a line for the log, unless it was added in this state."""
         if text not in self._said:
             self._said.add(text)
             self.add(text, warning)
 
     def begin_state(self) -> None:
-        """Let everything be said anew."""
+        """Begin another state, in which every line may be added again."""
         self._said.clear()
 
     def take(self) -> list[News]:

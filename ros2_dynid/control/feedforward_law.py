@@ -8,6 +8,8 @@ option, the torque goes over from what was sent last, within the effort limits a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ros2_dynid.control.drive_temperatures import FrictionTemperatures
@@ -179,7 +181,7 @@ class FeedforwardLaw:
         self.output.use(limiter)
         command = self.declaration.command
         if sending and limiter is not None and command is not None:
-            self.declaration.command = EffortCommand(command.adds, limiter.limits.effort)
+            self.declaration.command = replace(command, effort=limiter.limits.effort)
         else:
             self.declare()
 
@@ -189,7 +191,8 @@ class FeedforwardLaw:
         self.declaration.command = None if limiter is None else self._new_command(self.model, limiter)
 
     def _new_command(self, model: LoadedModel, limiter: TorqueLimiter) -> EffortCommand | None:
-        return declared_command((model.robot, model.described), self.settings.robot_adds, limiter.limits)
+        assert model.robot is not None
+        return declared_command(model.robot, model.described, self.settings, limiter.limits)
 
     def _check_declaration(self, model: LoadedModel, limiter: TorqueLimiter) -> None:
         """Refuse a model that declares something else than the commands that are being sent hold."""
@@ -203,8 +206,8 @@ class FeedforwardLaw:
         """Compare what is declared with efforts measured at rest, once, before the first torque."""
         if self.settings.check_rest:
             finding = self.declaration.judge(self.model.dynamics, self.settings.options.smoothing)
-            if finding.contradiction or finding.warning:
-                self._news.add(finding.contradiction or finding.warning, warning=True)
+            if finding:
+                self._news.add(finding, warning=True)
 
     # --- temperatures
 
@@ -239,9 +242,9 @@ class FeedforwardLaw:
         """Return M, C and Q at q, dq, shape (n,), and use them for a while; a velocity that is NaN is 0."""
         if self.model.dynamics is None:
             return None
-        found = self.model.dynamics.coefficients(q, np.where(np.isfinite(dq), dq, 0.0))
-        self.model = self.model.with_coefficients(found, now)
-        return found
+        coefficients = self.model.dynamics.coefficients(q, np.where(np.isfinite(dq), dq, 0.0))
+        self.model = self.model.with_coefficients(coefficients, now)
+        return coefficients
 
     def send_torque(self, q: Array, dq: Array, ddq: Array, measured: Array | None, now: float) -> LimitedTorque:
         """Return what leaves at `now` [s] for a point of the reference, shape (n,) each; measured: where the robot is.
@@ -249,15 +252,27 @@ class FeedforwardLaw:
         A torque that is not finite is refused.
         """
         settings, model, command = self.settings, self.model.dynamics, self.declaration.command
-        options, found = settings.options, self.model.coefficients
+        options, recent = settings.options, self.model.coefficients
         assert model is not None
         if self.temperatures.matter:
             self.tell_missing()
-        if options.split and not options.gravity_only and found is not None and now - found[0] <= settings.stale:
-            tau = split_torque(model, options, found[1], dq, ddq, measured, command)
+        if options.split and not options.gravity_only and recent is not None and now - recent[0] <= settings.stale:
+            tau = split_torque(model, options, recent[1], dq, ddq, measured, command)
         else:
             tau = complete_torque(model, options, q, dq, ddq, measured, command)
         return self.output.send(tau, now, options.ramp)
+
+    def sent_and_holding(self, place: Array | None) -> tuple[Array, Array] | None:
+        """Return the torques sent last and those against gravity at a place, shape (n,), as effort_commands have them.
+
+        None while no torque has left, or gravity there is not known.
+        """
+        model, command, limiter = self.model.dynamics, self.declaration.command, self.output.limiter
+        if place is None or model is None or command is None or limiter is None or limiter.last is None:
+            return None
+        bound = limiter.limits.effort
+        holding = np.clip(command.of(model, model.gravity(place), place), -bound, bound)
+        return limiter.last.command, limiter.command_of(holding)
 
     def send_gravity(self, place: Array | None, now: float, *, ending: bool) -> LimitedTorque | None:
         """Return what leaves at `now` [s] against gravity at a place, shape (n,), None if that was never known."""

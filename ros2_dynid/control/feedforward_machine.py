@@ -45,12 +45,15 @@ from ros2_dynid.control.joint_trust import JointStateArrived, JointTrust
 from ros2_dynid.control.loaded_model import CarriedModel, LoadedModel
 from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop_switch import HoldBack, Reason
 from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.control.transitions import StateMachine
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array, Robot
 
+GUARDS = ("timeout", "stale", "efforts", "rates", "command_names", "near", "lead", "check_rest")
+"""Settings that must not change while the robot moves."""
 LOOK_AGAIN = 0.01
 """While waiting, joint states to hold the robot with are looked for this often [s]."""
 HALTED = "stopped: references are refused until it is activated again"
@@ -79,6 +82,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         self.trust = JointTrust(self.law.settings.stale)
         self._reference = FollowedReference()
         self._after = S.STOPPED  # where an ending leads to
+        self._held_back: Reason | None = None  # why nothing may begin
         self._fresh = False  # whether joint states were when it was last noted
 
     @property
@@ -90,6 +94,11 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
     def joint_names(self) -> tuple[str, ...]:
         """The joints of that robot; none while it is not known."""
         return self.law.model.joint_names
+
+    @property
+    def effort_gains(self) -> tuple[float, ...]:
+        """The torque in one unit of the joints' measured efforts."""
+        return self.law.model.effort_gains
 
     @property
     def carried(self) -> CarriedModel | None:
@@ -120,9 +129,13 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             output.sent,
             output.held_back,
             self._fresh,
-            model.retired or (HALTED if self._reference.halted else ""),
+            self._remark(),
             self.law.temperatures.text(model.joint_names),
         )
+
+    def _remark(self) -> str:
+        """Return what keeps it from following references, or nothing ("")."""
+        return self.law.model.retired or (HALTED if self._reference.halted else "")
 
     def _take(self, event: Any) -> FeedforwardOutcome:
         try:
@@ -174,10 +187,29 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         self.law.take_temperatures(event)
         return NOTHING
 
+    def commands(self, now: float) -> bool:
+        """Whether the robot carries out what was sent: torques, or a trajectory that is under way at `now` [s]."""
+        return self._sending or self._reference.is_under_way(now)
+
+    def wants_to_hold(self, now: float) -> bool:
+        """Whether it would send gravity now, if nothing held it back: it is active, and nothing else is followed."""
+        settings = self.law.settings
+        judged = not (settings.check_rest and self.law.declaration.pending)
+        ready = self.state is S.WAITING and self.streaming and settings.hold and judged
+        return ready and self.trust.seen(now) is not None
+
+    def sent_and_holding(self, now: float) -> tuple[Array, Array] | None:
+        """Return the torques sent last and those that hold the robot where it is, None if no torques are sent."""
+        return self.law.sent_and_holding(self._where(now)) if self._sending else None
+
     def _on_options(self, event: OptionsChanged) -> FeedforwardOutcome:
-        stopped = self.state is S.STOPPED
-        self.law.take_settings(event.settings, sending=self._sending, stopped=stopped, try_only=event.try_only)
+        stopped, settings = self.state is S.STOPPED, event.settings
+        self.law.take_settings(settings, sending=self._sending, stopped=stopped, try_only=True)
+        changed = [name for name in GUARDS if getattr(settings, name) != getattr(self.law.settings, name)]
+        if changed and self.commands(event.now) and self.state is not S.HOLDING:
+            raise InputError(f"{changed[0]} guards the motion that is under way", "set it when nothing moves")
         if not event.try_only:
+            self.law.take_settings(settings, sending=self._sending, stopped=stopped, try_only=False)
             self.trust.stale = event.settings.stale
             self._settle(event.now)
         return NOTHING
@@ -296,13 +328,21 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         if self.state is S.STOPPED:
             return FeedforwardOutcome(answer="nothing was moved by the feedforward: it is not active")
         now = event.now
-        self._reference.halted = True
+        self._reference.halted |= event.halt
+        if event.was_replaced:
+            self.law.output.forget()
         followed = self.state in FOLLOWED or self._reference.waiting is not None
         brake = None if self.streaming else self._brake(now)
         self._abandon(now)
         self.tell()
-        done = "braking" if brake else "going over to gravity" if followed else "nothing was moved by the feedforward"
-        return FeedforwardOutcome(answer=f"{done}: {self.trust.motion_text(now, self.robot)}", trajectory=brake)
+        answer = "braking" if brake else "going over to gravity" if followed else "nothing was moved by the feedforward"
+        return FeedforwardOutcome(answer=f"{answer}: {self.trust.motion_text(now, self.robot)}", trajectory=brake)
+
+    def _on_hold_back(self, event: HoldBack) -> FeedforwardOutcome:
+        """Begin nothing, or begin again; torques that are sent go on, since an arm without them falls."""
+        self._held_back = event.reason
+        self._settle(event.now)
+        return NOTHING
 
     def _brake(self, now: float) -> Reference | None:
         """Return a stop for the controller, or None if nothing is known to move."""
@@ -324,6 +364,8 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         model = self.law.model
         if reference:
             self._reference.check_allowed()
+            if self._held_back is not None:
+                raise InputError(*self._held_back)
         if model.retired:
             raise InputError(model.retired, "deactivate, and load the model of this robot")
         self._judge_rest()
@@ -395,9 +437,9 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         seen = self.trust.seen(event.now)
         if seen is None:
             return NOTHING
-        found = self.law.find_coefficients(seen.q, seen.dq, event.now)
+        coefficients = self.law.find_coefficients(seen.q, seen.dq, event.now)
         self.tell()
-        return FeedforwardOutcome(coefficients=found)
+        return FeedforwardOutcome(coefficients=coefficients)
 
     # --- time
 
@@ -425,7 +467,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
                 return NOTHING
             self._go_over(S.FADING, now)
         if self.state is S.WAITING:
-            if not (settings.hold and seen) or (settings.check_rest and self.law.declaration.pending):
+            if not self.wants_to_hold(now) or self._held_back is not None:
                 self.due = self._waiting_due(now)
                 return NOTHING
             self._enter(S.HOLDING)
@@ -531,6 +573,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         StreamedPoint: _on_point,
         UnreadableReference: _on_unreadable,
         StopFeedforward: _on_stop,
+        HoldBack: _on_hold_back,
         JointStateArrived: _on_state,
         MeasuredTemperature: _on_temperature,
         FeedforwardTick: _on_tick,

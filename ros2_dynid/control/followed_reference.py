@@ -32,7 +32,7 @@ class FollowedReference:
     """
 
     def __init__(self) -> None:
-        """Nothing is followed."""
+        """Begin without a reference."""
         self.running: Begun | None = None
         self.waiting: Begun | None = None
         self.passed_on: Begun | None = None
@@ -44,6 +44,10 @@ class FollowedReference:
     def forget(self) -> None:
         """Forget where the robot was to go, and where it was."""
         self.waiting = self.passed_on = self.place = None
+
+    def is_under_way(self, now: float) -> bool:
+        """Whether a trajectory that was passed on has not ended at `now` [s]."""
+        return self.passed_on is not None and now < self.passed_on[1] + self.passed_on[0].duration
 
     def check_allowed(self) -> None:
         """Refuse a reference after a stop."""
@@ -79,7 +83,7 @@ class FollowedReference:
         follows that. lead: expected time [s] until the controller's first step along it.
         """
         passed = self.passed_on
-        if passed is not None and now < passed[1] + passed[0].duration:
+        if passed is not None and self.is_under_way(now):
             q, dq = passed[0].at(now - passed[1])[:2]
             error = np.full_like(q, near)
         elif seen is not None and np.any(np.abs(np.nan_to_num(seen[1])) > REST_SPEED):

@@ -53,7 +53,7 @@ def _deviating(quintic: Reference, cubic: Reference, curve: MotionFunction, limi
     true = curve(t)
     far = np.zeros(len(t), dtype=bool)
     for points, share in ((quintic, SHARE), (cubic, CUBIC_SHARE)):
-        allowed = (POSITION, share * limits.velocity, share * limits.acceleration)
-        for found, wanted, bound in zip(points.within(INSIDE), true, allowed, strict=True):
-            far |= np.any(np.abs(found - wanted) > bound, axis=1)
+        bounds = (POSITION, share * limits.velocity, share * limits.acceleration)
+        for value, exact, bound in zip(points.within(INSIDE), true, bounds, strict=True):
+            far |= np.any(np.abs(value - exact) > bound, axis=1)
     return np.asarray(np.any(far.reshape(-1, len(INSIDE)), axis=1))

@@ -19,7 +19,7 @@ from ros2_dynid.control.motion_limits import MotionLimits, known_limits
 from ros2_dynid.control.torque_limiter import known_efforts
 from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import ErrorBars
+from ros2_dynid.model.efforts import ErrorBars, effort_gains
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
 
@@ -63,10 +63,16 @@ class LoadedModel:
         robot = self.robot or self.described
         return () if robot is None else robot.active_names
 
+    @cached_property
+    def effort_gains(self) -> tuple[float, ...]:
+        """The torque in one unit of the joints' measured efforts, by the model's robot, else by the one described."""
+        robot = self.robot or self.described
+        return () if robot is None else tuple(effort_gains(robot).tolist())
+
     def limits_of(self, robot: Robot) -> Robot:
         """Return who gives the effort limits: base_parameters have none, a description or a model file may."""
-        kept = self.limited
-        return kept if kept is not None and kept.active_names == robot.active_names else robot
+        source = self.limited
+        return source if source is not None and source.active_names == robot.active_names else robot
 
     def check_robot(self, robot: Robot, source: str, *, replaceable: bool) -> None:
         """Refuse the model of another robot than the one described, or than the model's unless that is replaceable."""
@@ -93,10 +99,10 @@ class LoadedModel:
         if self.robot is not None and self.robot.active_names != robot.active_names:
             return self.without_model().with_model(robot, chi, bars, source, efforts, q)
         gives = self.limits_of(robot) is robot and _gives_efforts(robot)  # no description has given any
-        made = replace(self, limited=robot if gives else self.limited, robot=robot, chi=chi, retired="")
+        model = replace(self, limited=robot if gives else self.limited, robot=robot, chi=chi, retired="")
         load = None if self.retired else self.load
-        made = made._carrying(load, bars, efforts, q, "the model", "load this robot's model", source)
-        return replace(made, motion=made._known_motion(robot))
+        model = model._carrying(load, bars, efforts, q, "the model", "load this robot's model", source)
+        return replace(model, motion=model._known_motion(robot))
 
     def with_load(self, load: Load, efforts: Sequence[float], q: Array | None) -> LoadedModel:
         """Return the model with this load, mass 0: without any; refuse one that cannot be, or cannot be held."""
@@ -111,13 +117,13 @@ class LoadedModel:
         """Return the same model of a robot that is described so; refuse a description of another robot."""
         if self.robot is not None:
             check_same_robot(robot, self.robot, "robot_description")
-        made = replace(self, described=robot, limited=robot if _gives_efforts(robot) else self.limited, retired="")
-        return replace(made, motion=made._known_motion(self.robot or robot))
+        model = replace(self, described=robot, limited=robot if _gives_efforts(robot) else self.limited, retired="")
+        return replace(model, motion=model._known_motion(self.robot or robot))
 
     def with_other_robot(self, robot: Robot, retired: str) -> LoadedModel:
         """Return a description of another robot; the model is kept to hold gravity if `retired` says why, or not."""
-        made = replace(self, described=robot, limited=robot if _gives_efforts(robot) else self.limited)
-        return replace(made, retired=retired) if retired else made.without_model()
+        model = replace(self, described=robot, limited=robot if _gives_efforts(robot) else self.limited)
+        return replace(model, retired=retired) if retired else model.without_model()
 
     def without_model(self) -> LoadedModel:
         """Return what is left without the model and its load: who is described, and whose limits are known."""
@@ -131,9 +137,9 @@ class LoadedModel:
         warm = CarriedModel(*at_temperature(self.robot, carried.cold, temperature), carried.bars, carried.cold)
         return replace(self, dynamics=dynamics.at_temperature(temperature), carried=warm)
 
-    def with_coefficients(self, found: TorqueCoefficients, now: float) -> LoadedModel:
+    def with_coefficients(self, coefficients: TorqueCoefficients, now: float) -> LoadedModel:
         """Return the model with M, C and Q that were found with it at `now` [s]."""
-        return replace(self, coefficients=(now, found))
+        return replace(self, coefficients=(now, coefficients))
 
     def check_holdable(self, efforts: Sequence[float], q: Array | None) -> None:
         """Refuse the model there is, by limits that have become known."""

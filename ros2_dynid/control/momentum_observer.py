@@ -111,8 +111,8 @@ class MomentumObserver:
             self.undecided = doubt
             return False
         keep = float(np.exp(-self.options.bandwidth * dt))
-        found = (p - last[0]) / dt - 0.5 * (s + last[1])
-        self.external = keep * self.external + (1.0 - keep) * found
+        sample = (p - last[0]) / dt - 0.5 * (s + last[1])
+        self.external = keep * self.external + (1.0 - keep) * sample
         self.undecided = np.maximum(doubt, keep * self.undecided)
         return True
 

@@ -67,12 +67,12 @@ def known_limits(*robots: Robot, deceleration: float = 5.0) -> MotionLimits:
     own = [[robot.joints[j - 1].limits for j in robot.active] for robot in robots]
 
     def known(kind: str, missing: float) -> Array:
-        found = np.full(len(own[0]), missing)
+        limit_values = np.full(len(own[0]), missing)
         for limits in reversed(own):
             values = np.array([getattr(limit, kind) for limit in limits], dtype=float)
             usable = np.isfinite(values) & ((values > 0) | (kind in ("lower", "upper")))
-            found = np.where(usable, values, found)
-        return found
+            limit_values = np.where(usable, values, limit_values)
+        return limit_values
 
     acceleration = known("acceleration", np.inf)
     return MotionLimits(

@@ -2,7 +2,7 @@
 
 """A payload on its way to a robot's driver: whether it may be sent, in whose frame, and into which fields.
 
-What a driver's service looks like is configuration (config/payload_drivers.yaml), not code.
+What a driver's service looks like is configuration (config/drivers, the key payload), not code.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from ros2_dynid.control.held_load import Load, checked_load
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.files import as_mapping, as_number, check_keys, read_bytes
+from ros2_dynid.model.driver_presets import load_preset, preset_names
+from ros2_dynid.model.files import as_mapping, as_number, check_keys, parse_yaml, read_bytes
 from ros2_dynid.model.robot import Array, Robot
 
 MAX_BYTES = 1_000_000
@@ -47,7 +47,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver's service: see config/payload_drivers.yaml. limits: mass [kg] and distance of the centre [m]."""
+    """A driver's service: see docs/robots.md. limits: mass [kg] and distance of the centre [m].
+
+    fields: request field -> figure; others: maps for requests of other releases of the driver.
+    """
 
     name: str
     type: str
@@ -59,6 +62,7 @@ class Driver:
     largest_mass: float
     largest_distance: float
     ask: Asked | None = None
+    others: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,15 +98,21 @@ class DriverLoad:
 def read_drivers(path: Path) -> dict[str, Driver]:
     """Return the drivers of a file by name, or refuse it."""
     source = str(path)
-    try:
-        content = yaml.safe_load(read_bytes(path, MAX_BYTES))
-    except yaml.YAMLError as error:
-        raise InputError(f"it is no YAML: {str(error).splitlines()[0]}", "correct it", source) from None
-    root = as_mapping(content, "the file", source)
+    root = as_mapping(parse_yaml(read_bytes(path, MAX_BYTES), source), "the file", source)
     check_keys(root, ("bridges",), "the file", source)
     drivers = as_mapping(root.get("bridges"), "bridges", source)
     return {
         str(name): _driver(str(name), as_mapping(entry, str(name), source), source) for name, entry in drivers.items()
+    }
+
+
+def shipped_drivers() -> dict[str, Driver]:
+    """Return the drivers that come with the package and take a payload, by name."""
+    presets = {name: load_preset(name) for name in preset_names()}
+    return {
+        name: _driver(name, preset.payload, f"config/drivers/{name}.yaml")
+        for name, preset in presets.items()
+        if preset.payload is not None
     }
 
 
@@ -122,10 +132,10 @@ def checked_for(driver: Driver, robot: Robot, load: Load, mass_std: float, com_s
     link, pose = _frame(driver, robot, load.joint)
     R, p = pose[:3, :3], pose[:3, 3]
     com = R.T @ (load.com - p) if load.mass else np.zeros(3)
-    found = DriverLoad(load.mass, com, R.T @ load.inertia @ R, link)
-    if found.mass > driver.largest_mass:
+    body = DriverLoad(load.mass, com, R.T @ load.inertia @ R, link)
+    if body.mass > driver.largest_mass:
         raise InputError(
-            f"the payload of {found.mass:.3g} kg is beyond the limit of {driver.largest_mass:g} kg for {driver.name!r}",
+            f"the payload of {body.mass:.3g} kg is beyond the limit of {driver.largest_mass:g} kg for {driver.name!r}",
             "check it, or raise the limit in the file of bridges",
         )
     if np.linalg.norm(com) > driver.largest_distance:
@@ -134,9 +144,9 @@ def checked_for(driver: Driver, robot: Robot, load: Load, mass_std: float, com_s
             "check frame and payload, or raise the limit in the file of bridges",
         )
     if not load.mass:
-        return found
+        return body
     _check_bars(load.mass, mass_std, com_std, bars)
-    return found
+    return body
 
 
 def filled(driver: Driver, load: DriverLoad) -> dict[str, Figure]:
@@ -197,22 +207,29 @@ def _driver(name: str, entry: Mapping[object, object], source: str) -> Driver:
     check_keys(limits, ("mass", "com"), f"{name}: limits", source)
     ask = None
     if entry.get("ask") is not None:
-        asked = as_mapping(entry["ask"], f"{name}: ask", source)
-        check_keys(asked, ("type", "service", "fields"), f"{name}: ask", source)
+        question = as_mapping(entry["ask"], f"{name}: ask", source)
+        check_keys(question, ("type", "service", "fields"), f"{name}: ask", source)
         ask = Asked(
-            _text(asked, "type", name, source), _text(asked, "service", name, source), _fields(asked, name, source)
+            _text(question, "type", name, source),
+            _text(question, "service", name, source),
+            _fields(question, name, source),
         )
+    entries = entry.get("fields")
+    fields, *others = [
+        _fields({"fields": one}, name, source) for one in (entries if isinstance(entries, list) else [entries])
+    ]
     return Driver(
         name,
         _text(entry, "type", name, source),
         _text(entry, "service", name, source),
         str(entry.get("link") or ""),
-        _fields(entry, name, source),
+        fields,
         str(entry.get("success") or ""),
         str(entry.get("message") or ""),
         as_number(limits.get("mass"), f"{name}: limits: mass", source),
         as_number(limits.get("com"), f"{name}: limits: com", source),
         ask,
+        tuple(others),
     )
 
 

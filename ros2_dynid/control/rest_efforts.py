@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel
-from ros2_dynid.model.efforts import AddedByJoint
+from ros2_dynid.model.efforts import measures_gravity
 from ros2_dynid.model.robot import Array
 
 
@@ -45,7 +45,7 @@ class RestEfforts:
     """Averages efforts while the robot rests."""
 
     def __init__(self, check: RestCheck = USUAL) -> None:
-        """Begin without any."""
+        """Begin without efforts."""
         self._check = check
         self._begin = 0.0
         self._count = 0
@@ -82,65 +82,79 @@ class RestEfforts:
         return self.measured is not None and few
 
 
-@dataclass(frozen=True)
-class RestFinding:
-    """What efforts at rest say: what contradicts the declaration, or is worth a warning; "": nothing."""
-
-    contradiction: str = ""
-    warning: str = ""
-
-
 def judge_rest(
     model: FeedforwardModel,
-    adds: AddedByJoint,
-    effort: Array,
+    command: EffortCommand,
     smoothing: float,
     measured: tuple[Array, Array],
     check: RestCheck = USUAL,
-) -> RestFinding:
-    """Compare efforts measured at rest, (q, tau), with gravity; effort: limits, shape (n,) [N.m, N].
+) -> str:
+    """Return what efforts measured at rest, (q, tau), say against what the robot is declared to add; "": nothing.
 
-    Certain is only that motors without gravity in them do not hold the arm. Efforts that hold it may be measured by
-    robots of either kind.
+    Motors without gravity in them do not hold the arm. Efforts that hold gravity are measured by robots of either
+    kind, so of one that adds gravity it must be declared that they do.
     """
     q, tau = measured
     Q = model.gravity(q)
     v = np.full(len(q), check.dry_speed * smoothing)
     dry = np.maximum(*(np.abs(model.friction(sign * v, smoothing, Q) - model.offset) for sign in (1.0, -1.0)))
+    if not measures_gravity(model.robot):
+        return _judge_without_gravity(model, tau, dry, command.effort, check)
     held = np.abs(Q + model.offset)
-    telling = (held > dry / check.share) & (held > check.least * effort)
+    telling = (held > dry / check.share) & (held > check.least * command.effort)
     empty, full = np.abs(tau) < check.share * held, tau * np.sign(Q + model.offset) > (1 - check.share) * held
-    names = model.robot.active_names
-    for sought, kind in ((telling & ~adds.gravity, empty), (telling & adds.gravity, full)):
-        if not sought.any() or not kind[sought].all():
-            continue
-        k = int(np.argmax(np.where(sought, held, -1.0)))
-        seen = f"{names[k]!r} rests with an effort of {tau[k]:.3g} where gravity is {Q[k]:.3g}"
-        if kind is empty:
-            return RestFinding(
-                f"{seen}: the robot seems to hold itself; set robot_adds to gravity, release its brakes, or set "
-                "check_rest_efforts to false if its efforts are no torques"
-            )
-        return RestFinding(warning=f"{seen}: if the robot does not add gravity itself, it will fall; check robot_adds")
-    return RestFinding()
+    k = int(np.argmax(np.where(telling, held, -1.0)))
+    seen = f"{model.robot.active_names[k]!r} rests with an effort of {tau[k]:.3g} where gravity is {Q[k]:.3g}"
+    plain, lifted = telling & ~command.adds.gravity, telling & command.adds.gravity
+    if plain.any() and empty[plain].all():
+        return (
+            f"{seen}: the robot seems to hold itself; set robot_adds to gravity, release its brakes, or set "
+            "check_rest_efforts to false if its efforts are no torques"
+        )
+    if lifted.any() and full[lifted].all() and not command.measures_gravity:
+        return (
+            f"{seen}: if the robot does not add gravity itself, it would fall; set robot_adds to nothing, or declare "
+            "that its efforts hold gravity although it adds it: robot_measures motor or link"
+        )
+    return ""
+
+
+def _judge_without_gravity(model: FeedforwardModel, tau: Array, dry: Array, effort: Array, check: RestCheck) -> str:
+    """Judge efforts that shall hold no gravity: at rest they are offsets, and what friction holds."""
+    excess = np.abs(tau - model.offset)
+    telling = (excess > dry / check.share) & (excess > check.least * effort)
+    if not telling.any():
+        return ""
+    k = int(np.argmax(np.where(telling, excess, -1.0)))
+    return (
+        f"{model.robot.active_names[k]!r} rests with an effort of {tau[k]:.3g}, but efforts are declared to hold no "
+        "gravity: correct robot_measures or drives: in the robot file, and identify again"
+    )
 
 
 class Declaration:
-    """What the robot is declared to add to an effort (`command`, None: not declared), judged by efforts at rest.
-
-    contradiction: what efforts at rest say against it, nothing ("") if they say nothing.
-    """
+    """What the robot is declared to add to an effort (`command`, None: not declared), judged by efforts at rest."""
 
     def __init__(self) -> None:
-        """Nothing is declared."""
+        """Begin undeclared and without efforts."""
         self.command: EffortCommand | None = None
-        self.contradiction = ""
+        self._finding = ""
         self._efforts = RestEfforts()
         self._judged = False
 
     @property
+    def contradiction(self) -> str:
+        """What speaks against it: efforts at rest, or a model that knows no gravity; "": nothing."""
+        if self.command is not None and self.command.unheld:
+            return (
+                "the model was identified from efforts without gravity, and the robot is declared not to add it: it "
+                "would fall; set robot_adds to gravity, or identify from efforts that hold gravity"
+            )
+        return self._finding
+
+    @property
     def usable(self) -> bool:
-        """Whether it is declared, and efforts at rest do not contradict it."""
+        """Whether it is declared, and nothing speaks against it."""
         return self.command is not None and not self.contradiction
 
     def forget_efforts(self) -> None:
@@ -150,7 +164,7 @@ class Declaration:
 
     def judge_again(self) -> None:
         """Judge anew, with another model."""
-        self._judged, self.contradiction = False, ""
+        self._judged, self._finding = False, ""
 
     def take(self, q: Array, dq: Array, tau: Array | None, now: float) -> bool:
         """Take a joint state, shape (n,) each, at `now` [s]; return whether there is enough to judge by."""
@@ -164,12 +178,11 @@ class Declaration:
         """Whether efforts at rest come that have not been judged: nothing is sent before."""
         return not self._judged and self._efforts.measured is not None
 
-    def judge(self, model: FeedforwardModel | None, smoothing: float) -> RestFinding:
-        """Compare the declaration with the efforts taken, once; smoothing: speed over which friction changes sign."""
+    def judge(self, model: FeedforwardModel | None, smoothing: float) -> str:
+        """Return what the efforts taken say against it, once; smoothing: speed over which friction changes sign."""
         measured, command = self._efforts.measured, self.command
         if self._judged or measured is None or model is None or command is None:
-            return RestFinding()
+            return ""
         self._judged = True
-        finding = judge_rest(model, command.adds, command.effort, smoothing, measured)
-        self.contradiction = finding.contradiction
-        return finding
+        self._finding = judge_rest(model, command, smoothing, measured)
+        return self._finding

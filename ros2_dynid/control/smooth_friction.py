@@ -64,7 +64,7 @@ def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
         w = np.zeros(robot.n)
         for joint, weight in coupling.weights.items():
             w[joint - 1] = weight
-        A += chi[column] * (np.outer(w, w) - np.diag(w**2))  # what a motor adds at its own joint is in Fv (seed 002)
+        A += chi[column] * (np.outer(w, w) - np.diag(w**2))  # a motor's share of its own joint is in Fv (Gautier 2013)
         speeds.append(w[None])
         coulomb.append(chi[column + 1 : column + 2])
         column += 2

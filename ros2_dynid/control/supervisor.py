@@ -7,6 +7,8 @@ Values that repeat bit by bit under a reference that moves show up as a tracking
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ros2_dynid.control.joint_trust import CONFIRMED, FEWEST, REST_SPEED, REST_WINDOW, JointTrust
@@ -18,6 +20,23 @@ CLEARLY = 5.0
 """What moves this many times as fast as what counts for rest is seen to move, by a robot that lags, too."""
 UNMOVED = 0.1
 """Share of the tracking tolerance below which a joint has not moved at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class StopStart:
+    """Where a stop begins: q and dq, shape (n,), and how far the controller's own start may be off in all three.
+
+    error, speed_error, doubt: as for control.stop.braking; dense: joint states have no velocities; follows: the robot
+    is seen on its reference.
+    """
+
+    q: Array
+    dq: Array
+    error: Array
+    speed_error: Array
+    doubt: Array
+    dense: bool
+    follows: bool
 
 
 class Supervisor(JointTrust):
@@ -55,6 +74,37 @@ class Supervisor(JointTrust):
         q, dq, _, _ = self._points.at(now - self._begin)
         return q, dq
 
+    @property
+    def follows_something(self) -> bool:
+        """Whether it is known what the robot is to follow."""
+        return self._points is not None
+
+    def stop_start(self, now: float, *, moved: bool) -> StopStart:
+        """Return where a stop at `now` [s] begins: what is measured, or the reference if that is all there is.
+
+        The velocity is the reference's while the robot follows it: measured ones are noisy. moved: the robot is to
+        move along the reference; while it is being stopped what is measured counts.
+        """
+        error, settings = self.error(now), self.settings
+        q, dq = self.reference(now)
+        follows = moved and bool(np.all(error <= settings.tracking))
+        known, speed_error = self.known(now) and not self.jumped, np.zeros_like(q)
+        known = known and (follows or self.moves_steadily())
+        if not known:
+            # It was not further off than the tolerance when it was last seen, and may have stood since.
+            doubt = settings.tracking + self.unseen(now)
+            return StopStart(
+                q, dq, np.minimum(error, settings.tracking), speed_error, doubt, dense=False, follows=False
+            )
+        if not follows:
+            measured = self.velocity_seen()
+            dq, speed_error = measured, np.abs(measured - dq)
+        seen = self.last.state.q
+        since = min(max(now - self.last.measured_at, 0.0), settings.stale)
+        q = self.limits.not_beyond(seen + since * dq, seen)
+        dense = bool(np.all(np.isnan(self.last.state.dq)))
+        return StopStart(q, dq, error, speed_error, np.zeros_like(q), dense, follows)
+
     def may_go_on(self) -> bool:
         """Whether a robot at rest may be one that goes on along what was stopped: that hardly moves at this time."""
         if self._stopped is None:
@@ -63,6 +113,10 @@ class Supervisor(JointTrust):
         t = self.last.measured_at - begin
         step = points.at(t)[0] - points.at(t - REST_WINDOW)[0]
         return t < points.duration and bool(np.all(np.abs(step) < CLEARLY * REST_SPEED * REST_WINDOW))
+
+    def forget_stopped(self) -> None:
+        """Expect nothing any more of what was stopped: somebody else moves the robot."""
+        self._stopped = None
 
     def goes_on(self, now: float) -> bool:
         """Whether the robot is seen to move along what was stopped: it began so slowly that it seemed to rest."""

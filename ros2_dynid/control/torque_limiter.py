@@ -61,8 +61,8 @@ def known_efforts(names: Sequence[str], given: Sequence[float], robot: Robot | N
         efforts = {robot.joints[j - 1].name: robot.joints[j - 1].limits.effort for j in robot.active}
         own = np.array([efforts.get(name, np.inf) for name in names])
         own[~(own > 0)] = np.inf
-    asked = np.broadcast_to(np.asarray(given, dtype=float), (n,))
-    return np.asarray(np.where(asked > 0, asked, own))
+    limit = np.broadcast_to(np.asarray(given, dtype=float), (n,))
+    return np.asarray(np.where(limit > 0, limit, own))
 
 
 def effort_limits(names: Sequence[str], effort: Array, rates: Sequence[float], ramp: float) -> EffortLimits:
@@ -75,15 +75,15 @@ def effort_limits(names: Sequence[str], effort: Array, rates: Sequence[float], r
     n = len(names)
     if len(rates) not in (1, n):
         raise InputError(f"effort_rates has {len(rates)} values for {n} joints", "give one for each joint, or one")
-    asked = np.broadcast_to(np.asarray(rates, dtype=float), (n,))
-    slow = (asked > 0) & (asked < LEAST_RATE * effort)
+    rate_setting = np.broadcast_to(np.asarray(rates, dtype=float), (n,))
+    slow = (rate_setting > 0) & (rate_setting < LEAST_RATE * effort)
     if slow.any():
         k = int(np.argmax(slow))
         raise InputError(
-            f"the effort rate of {names[k]!r} is {asked[k]:g} N.m/s",
+            f"the effort rate of {names[k]!r} is {rate_setting[k]:g} N.m/s",
             f"give at least {LEAST_RATE * effort[k]:g}: an ending must reach gravity within 2 s",
         )
-    rate = np.where(asked > 0, asked, 2 * effort / min(max(ramp, QUICKEST), SLOWEST))
+    rate = np.where(rate_setting > 0, rate_setting, 2 * effort / min(max(ramp, QUICKEST), SLOWEST))
     for values in (effort, rate):
         values.setflags(write=False)
     return EffortLimits(tuple(names), effort, rate)
@@ -125,6 +125,10 @@ class TorqueLimiter:
         wanted = np.clip(self._wanted, self._lower, self._upper)
         return self.last is not None and bool(np.any(self.last.tau != wanted))
 
+    def command_of(self, tau: Array) -> Array:
+        """Return torques, shape (n,), in the order of effort_commands."""
+        return tau if self._order is None else tau[self._order]
+
     def limit(self, tau: Array, now: float) -> LimitedTorque:
         """Return the torque that may leave at `now` [s]; one that is not finite is refused."""
         if not math.isfinite(tau.sum()):  # before the limits, which would make a number of what is infinite
@@ -137,8 +141,7 @@ class TorqueLimiter:
         if not math.isfinite(out.dot(out)):
             raise InputError("the torque is not finite", "send a reference with reasonable numbers")
         out.setflags(write=False)
-        command = out if self._order is None else out[self._order]
-        self.last = LimitedTorque(self.limits.joint_names, out, self._command_names, command)
+        self.last = LimitedTorque(self.limits.joint_names, out, self._command_names, self.command_of(out))
         self._wanted, self._before, self._when = tau, out, now
         return self.last
 
@@ -151,7 +154,7 @@ def known_limiter(
     ramp: float,
     command_names: Sequence[str],
 ) -> TorqueLimiter | None:
-    """Return the limiter of the joints named by what is configured, else by the robot; None while a limit is unknown.
+    """Return the limiter of the joints named by what is rate_setting, else by the robot; None while a limit is unknown.
 
     efforts, rates, ramp: as for known_efforts and effort_limits; command_names: as for TorqueLimiter.
     """

@@ -23,7 +23,7 @@ class TorqueRamp:
     """The limiter, None while effort limits are not known, and the change-over under way; sent: how many have left."""
 
     def __init__(self) -> None:
-        """Nothing has left."""
+        """Begin before the first torque, without limits."""
         self.limiter: TorqueLimiter | None = None
         self.sent = 0
         self._changes = False  # the next torque begins a change-over

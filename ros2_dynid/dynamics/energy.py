@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The energy model H = T + U = h(q, dq) chi (seed 000, eq. 10), and the generalised momentum p = M dq.
+"""The energy model H = T + U = h(q, dq) chi (Gautier 1991, eq. 10), and the generalised momentum p = M dq.
 
 What changes the momentum, without accelerations:
 dp/dt = beta + carried + external, with beta = C^T dq - Q and C + C^T = dM/dt. C^T dq is the gradient of the kinetic

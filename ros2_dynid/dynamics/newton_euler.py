@@ -2,10 +2,10 @@
 
 """Inverse dynamics by the Newton-Euler recursion in modified DH frames.
 
-Rotors, and motors coupled to several joints (seed 002, eq. 34 and 35): motor k turns with q_m = sum of c_j q_j on the
-joint side. As seed 002 writes it, the parameters Ia_j, Fv_j and Fc_j of a joint already hold what a motor adds at its
-own joint, so coupling adds at joint j only what the other joints bring: c_j (sum over l != j of c_l ddq_l) times Ia_k
-(or Iam_k), the same in velocity times Fvm_k, and c_j sign(dq_m) Fcm_k.
+Rotors, and motors coupled to several joints (Gautier 2013, eq. 34 and 35): motor k turns with q_m = sum of c_j q_j on
+the joint side. As Gautier 2013 writes it, the parameters Ia_j, Fv_j and Fc_j of a joint already hold what a motor adds
+at its own joint, so coupling adds at joint j only what the other joints bring: c_j (sum over l != j of c_l ddq_l)
+times Ia_k (or Iam_k), the same in velocity times Fvm_k, and c_j sign(dq_m) Fcm_k.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torque regressor: tau = Y(q, dq, ddq) chi (seed 000, eq. 5), and its simplified form d0 (eq. 8).
+"""The torque regressor: tau = Y(q, dq, ddq) chi (Gautier 1991, eq. 5), and its simplified form d0 (eq. 8).
 
 For link j in frame j, with w, dw, a as in the Newton-Euler recursion and the unit twist (s_v, s_w) of an ancestor joint
 i seen from frame j, the torque at joint i is s_v . F_j + s_w . N_j, where F_j = M a + dw x m + w x (w x m) and
@@ -39,7 +39,7 @@ def regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Arra
 
 
 def regressor_d0(robot: Robot, q: ArrayLike, ddq: ArrayLike) -> Array:
-    """Return d0 = Y(q, 0, ddq), shape (N, n_active, n_standard): the simplified model of seed 000, eq. 8."""
+    """Return d0 = Y(q, 0, ddq), shape (N, n_active, n_standard): the simplified model of Gautier 1991, eq. 8."""
     return loop_regressor(robot, motion_of(robot, q, None, ddq))
 
 

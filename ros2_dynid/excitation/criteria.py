@@ -2,9 +2,9 @@
 
 """How well a trajectory excites: condition number, equilibrium S and log-determinant of W, and their gradients.
 
-cond(W) bounds the relative error of the base parameters by that of the measurements (seed 001, eq. 12, 13); S says how
-even the elements of W are (eq. 19). The smooth forms are p-norms of the singular values, or of the elements: with p = 4
-the condition number is the Frobenius one of W^T W (eq. 21), with p -> inf it is sigma_1 / sigma_b.
+cond(W) bounds the relative error of the base parameters by that of the measurements (Gautier 1992, eq. 12, 13); S says
+how even the elements of W are (eq. 19). The smooth forms are p-norms of the singular values, or of the elements: with
+p = 4 the condition number is the Frobenius one of W^T W (eq. 21), with p -> inf it is sigma_1 / sigma_b.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEASURES = ("svd", "qr", "frobenius")
 
 
 def condition_by(W: Array, measure: str = "svd") -> float:
-    """Return the condition number of W by one of the three measures of seed 001, section 4.1; inf if it has no rank.
+    """Return the condition number of W by one of the three measures of Gautier 1992, section 4.1; inf without rank.
 
     svd: sigma_1 / sigma_b; qr: |R_11 / R_bb| of the QR factorisation with column pivoting, an estimate of it from
     below; frobenius: ||A||_F ||A^-1||_F of A = W^T W, which is about the square of the others.

@@ -44,7 +44,7 @@ STAGES = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
 SOFTNESS = 0.08
 """Fraction of the velocity limit in which sign(dq) goes from 0 to 1 while searching, so that it has a slope."""
 STEP = 0.98
-ITERATIONS = 80
+SERIES_ITERATIONS = 80
 """Steps of a stage."""
 
 
@@ -223,6 +223,7 @@ def optimise_series(
     safe: Callable[[FourierSeries], bool],
     starts: int = 2,
     candidates: int = 40,
+    iterations: int = SERIES_ITERATIONS,
 ) -> Array:
     """Return the coefficients of the best safe series found within the time budget.
 
@@ -258,7 +259,7 @@ def optimise_series(
     free = replace(problem, penalty=replace(problem.penalty, shapes=None))  # collisions join when the limits weigh
     solutions = []
     for k, (*_, y) in enumerate(pool[:starts]):
-        y = descend(lambda z: free.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
+        y = descend(lambda z: free.cost(z, p, weight), y, clock, iterations, until=0.1 + 0.35 * (k + 1) / starts)
         solutions.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")
     solutions.sort(key=lambda item: item[:2])
@@ -267,7 +268,7 @@ def optimise_series(
             break
         for k, (p, weight) in enumerate(later):
             until = 0.95 if rank else 0.45 + 0.5 * (k + 1) / len(later)
-            y = descend(partial(problem.cost, p=p, weight=weight), y, clock, ITERATIONS, until)
+            y = descend(partial(problem.cost, p=p, weight=weight), y, clock, iterations, until)
             value, y_safe = objective(y)
             if value < best:
                 best, y_best = value, y_safe

@@ -28,7 +28,7 @@ SPEEDS = (0.02, 0.06, 0.2, 0.5)
 LOADS = 3
 MAX_SWEEP_S = 4.0
 """Longest slow sweep [s]; it covers a shorter distance instead."""
-POSES = 120
+CANDIDATES = 120
 """Number of random poses that loads are chosen from."""
 MIN_GAIN = 0.1
 """Loads that differ by less than this share of the largest are the same."""
@@ -49,11 +49,13 @@ def friction_sweeps(
     start: Sequence[float] | None = None,
     shapes: Shapes | None = None,
     seed: int = 0,
+    candidates: int = CANDIDATES,
 ) -> Trajectory:
     """Return sweeps of constant speed, one joint after the other, both ways, at several speeds and gravity loads.
 
     speeds: fractions of the velocity limit; loads: poses of the other joints for each joint, fewer where gravity does
-    not change with them; reach: way to each side [rad or m], less where a limit or the collision margin is nearer.
+    not change with them; reach: way to each side [rad or m], less where a limit or the collision margin is nearer;
+    candidates: number of random poses that loads are chosen from.
     """
     values = np.array(speeds, dtype=float)
     if not len(values) or not np.all((values > 0) & (values <= 1.0)) or loads < 1 or not reach > 0:
@@ -63,7 +65,7 @@ def friction_sweeps(
     rest = rest_pose(robot, bounds, start=start, shapes=shapes, chi=chi, zero_first=True, seed=seed)
     index = [j - 1 for j in robot.active]
     rng = np.random.default_rng(seed)
-    pool = [rest, *rng.uniform(bounds.lower[index], bounds.upper[index], (POSES, len(index)))]
+    pool = [rest, *rng.uniform(bounds.lower[index], bounds.upper[index], (candidates, len(index)))]
     pool = [pose for pose in pool if not fault_of(robot, bounds, shapes, chi, pose)]
     pool = [pose for pose in pool if way_is_clear(robot, shapes, rest, pose)]  # and so is the way back
     sweeps = []

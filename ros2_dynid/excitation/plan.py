@@ -15,7 +15,13 @@ from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.criteria import condition_by, normalised, structural_equilibrium
 from ros2_dynid.excitation.descent import TimeBudget, silent
 from ros2_dynid.excitation.fourier import FourierSeries
-from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
+from ros2_dynid.excitation.fourier_trajectory import (
+    CRITERIA,
+    SERIES_ITERATIONS,
+    FourierProblem,
+    TorqueModel,
+    optimise_series,
+)
 from ros2_dynid.excitation.gripper import gripper_notes
 from ros2_dynid.excitation.law_columns import exciting_terms
 from ros2_dynid.excitation.limits import (
@@ -29,7 +35,12 @@ from ros2_dynid.excitation.limits import (
     use_of,
 )
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_points, optimise_trajectory
+from ros2_dynid.excitation.point_trajectory import (
+    POINT_ITERATIONS,
+    SegmentProblem,
+    interpolate_points,
+    optimise_trajectory,
+)
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.quintic import PiecewiseQuintic
@@ -56,14 +67,15 @@ class PlanOptions:
 
     method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
     rows: r of the points (default: twice the base parameters); duration_s, harmonics, periods: of the Fourier series.
-    time_budget_s: default DEFAULT_BUDGET_S; spent_s: the part already spent, on reading files. margin: fraction kept
-    from every limit; caps: limits beside the robot's own; start: pose at the start and the end. criterion: "cond",
-    "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are sought, else
-    normalised, since units then differ); weights: factor on the rows of each active joint. equilibrium_weight: lambda2
-    of the points' cost, beside lambda1 = 1; optimiser: "gradient", which chooses points and segment times together, or
-    one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone, with the condition number
-    by `measure` ("svd", "qr", "frobenius"). chi: standard parameters to predict torques with (default: the robot's);
-    shapes: what must not collide.
+    time_budget_s: default DEFAULT_BUDGET_S; spent_s: the part already spent, on reading files. starts: random starts
+    (default: as many as the time allows); iterations: of each descent. margin: fraction kept from every limit; caps:
+    limits beside the robot's own; start: pose at the start and the end. criterion: "cond", "normalised" or "logdet" of
+    the torque regressor (default: cond if only inertial parameters are sought, else normalised, since units then
+    differ); weights: factor on the rows of each active joint. equilibrium_weight: lambda2 of the points' cost, beside
+    lambda1 = 1; optimiser: "gradient", which chooses points and segment times together, or one of Gautier 1992
+    ("nelder-mead", "quasi-newton", "powell"), which finds the points alone, with the condition number by `measure`
+    ("svd", "qr", "frobenius"). chi: standard parameters to predict torques with (default: the robot's); shapes: what
+    must not collide.
     """
 
     method: str = "fourier"
@@ -71,6 +83,8 @@ class PlanOptions:
     seed: int = 0
     time_budget_s: float | None = None
     spent_s: float = 0.0
+    starts: int | None = None
+    iterations: int | None = None
     rows: int | None = None
     duration_s: float = 10.0
     harmonics: int = 6
@@ -131,10 +145,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
         raise InputError(
             "no base parameter is left to identify", Text("choose other groups: ", Option("groups")), robot.name
         )
-    budget = (
-        options.time_budget_s or DEFAULT_BUDGET_S["points" if options.method == "points" else criterion_of(options)]
-    )
-    clock = TimeBudget(max(budget - options.spent_s, 0.1 * budget), options.progress)
+    clock = start_clock(options)
     bounds = bounds_of(robot, options.margin, options.caps)
     chi = known_parameters(robot, options.chi)
     notes = [*bounds.notes, *gripper_notes(robot), *(options.shapes.notes if options.shapes else ())]
@@ -187,6 +198,13 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
         clear,
         tuple(notes),
     )
+
+
+def start_clock(options: PlanOptions) -> TimeBudget:
+    """Return the clock of a search: what is left of its time, a tenth of it at least."""
+    kind = "points" if options.method == "points" else criterion_of(options)
+    budget = options.time_budget_s or DEFAULT_BUDGET_S[kind]
+    return TimeBudget(max(budget - options.spent_s, 0.1 * budget), options.progress)
 
 
 def criterion_of(options: PlanOptions) -> str:
@@ -259,7 +277,8 @@ def search_points_curve(
     problem = SegmentProblem(model, substitution, penalty, start, start)
     rng = np.random.default_rng(options.seed)
     if options.optimiser == "gradient":
-        curve, q, dq = optimise_trajectory(problem, rng, clock, count_starts(clock, "points"))
+        starts = options.starts or count_starts(clock, "points")
+        curve, q, dq = optimise_trajectory(problem, rng, clock, starts, options.iterations or POINT_ITERATIONS)
     else:
         curve, q, dq = search_points_of_seed(problem, options, rng, clock)
     return curve, model.W(q, dq), None
@@ -268,7 +287,7 @@ def search_points_curve(
 def search_points_of_seed(
     problem: SegmentProblem, options: PlanOptions, rng: np.random.Generator, clock: TimeBudget
 ) -> tuple[PiecewiseQuintic, Array, Array]:
-    """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
+    """Return curve and points as Gautier 1992 finds them: points alone, interpolation, tighter limits if it fails."""
     model, full = problem.model, problem.substitution
     free = positions_that_matter(model)
     tries = (1.0, 0.9, 0.8, 0.65, 0.5)
@@ -314,7 +333,9 @@ def search_fourier_curve(
     def safe(series: FourierSeries) -> bool:
         return not problems_of(robot, series, penalty, options.shapes)
 
-    y = optimise_series(problem, np.random.default_rng(options.seed), clock, safe, count_starts(clock, "fourier"))
+    rng = np.random.default_rng(options.seed)
+    starts = options.starts or count_starts(clock, "fourier")
+    y = optimise_series(problem, rng, clock, safe, starts, iterations=options.iterations or SERIES_ITERATIONS)
     series = problem.series(y, options.periods)
     return series, *torque_matrix(robot, model, series)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ros2_dynid.atomic import replacing
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.excitation.criteria import relative_std
 from ros2_dynid.excitation.plan import Plan
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+FIGURES = ("motion", "singular_values", "parameters")
 
 
 def predicted_std(robot: Robot, plan: Plan, noise: float, chi: Array | None = None) -> tuple[Array, Array]:
@@ -35,21 +37,20 @@ def predicted_std(robot: Robot, plan: Plan, noise: float, chi: Array | None = No
         return std, 100.0 * std / np.abs(values)
 
 
-def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0) -> list[Path]:
-    """Write three pictures whose names begin with `path` without its suffix; return their paths."""
+def figure_files(path: str | Path) -> list[Path]:
+    """Return the names of the three pictures of `save_figures`, which begin with `path` without its suffix."""
     base = Path(path)
-    suffix = base.suffix or ".png"
-    drawings = {
-        "motion": motion_figure(plan),
-        "singular_values": plan_singular_figure(plan),
-        "parameters": parameter_figure(robot, plan, noise),
-    }
-    paths = []
-    for name, figure in drawings.items():
-        target = base.with_name(f"{base.stem}_{name}{suffix}")
-        figure.savefig(target, dpi=110)
-        paths.append(target)
-    return paths
+    return [base.with_name(f"{base.stem}_{name}{base.suffix or '.png'}") for name in FIGURES]
+
+
+def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0) -> list[Path]:
+    """Write the pictures and return their paths."""
+    targets = figure_files(path)
+    figures = (motion_figure(plan), plan_singular_figure(plan), parameter_figure(robot, plan, noise))
+    for target, figure in zip(targets, figures, strict=True):
+        with replacing(target) as file:
+            figure.savefig(file, dpi=110, format=target.suffix[1:])
+    return targets
 
 
 def _figure(rows: int, height: float) -> tuple[Figure, list[Axes]]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Points and segment times chosen together, so that the interpolation keeps every limit (seed 001, section 5).
+"""Points and segment times chosen together, so that the interpolation keeps every limit (Gautier 1992, section 5).
 
 The path between two points is the quintic of quintic.py; it is held to the limits at samples inside each segment by a
 penalty while cond(W) and S are minimised over points and times. Then each segment gets its shortest time on the exact
@@ -35,7 +35,7 @@ INSIDE = 12
 """Samples inside a segment at which the penalty is taken."""
 TIME_WEIGHT = 1e-3
 """Weight of the duration [1/s] beside log(cost): of two equally good trajectories the shorter one wins."""
-ITERATIONS = 200
+POINT_ITERATIONS = 200
 """Steps of a stage."""
 ATTEMPTS, DETOURS_AFTER = 40, 6
 CHECKED = 60
@@ -107,7 +107,11 @@ _BASIS = _basis(np.linspace(0.0, 1.0, INSIDE + 2)[1:-1])
 
 
 def optimise_trajectory(
-    problem: SegmentProblem, rng: np.random.Generator, clock: TimeBudget, starts: int = 3
+    problem: SegmentProblem,
+    rng: np.random.Generator,
+    clock: TimeBudget,
+    starts: int = 3,
+    iterations: int = POINT_ITERATIONS,
 ) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return a trajectory that keeps the limits, and its points q, dq, shape (r + 1, n).
 
@@ -130,7 +134,7 @@ def optimise_trajectory(
         problem = replace(full, penalty=replace(full.penalty, tight=tight, chi=chi))
         for k, (p, weight) in enumerate(stages if attempt == 0 else stages[-2:]):
             until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
-            x = descend(partial(problem.cost, p=p, weight=weight), x, clock, ITERATIONS, until)
+            x = descend(partial(problem.cost, p=p, weight=weight), x, clock, iterations, until)
             Q, D, _ = problem.states(x)
             clock.report(f"p = {p:g}: cond {condition_by(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
         curve, q, dq, slowed = shortest_curve(full, x)
@@ -160,7 +164,7 @@ def interpolate_points(
 
 
 def draw_variables(problem: SegmentProblem, rng: np.random.Generator) -> Array:
-    """Return random variables: points as in seed 001, times that a joint needs for its whole range at half speed."""
+    """Return random variables: points as in Gautier 1992, times in which a joint crosses its range at half speed."""
     b = problem.substitution
     x = rng.standard_normal(b.size)
     typical = float(np.max((b.upper - b.lower) / b.velocity)) * 0.7

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Optimum points of the energy-difference model (seed 001, section 4).
+"""Optimum points of the energy-difference model (Gautier 1992, section 4).
 
 W has the rows h(point i + 1) - h(point i), so that every point is used twice; the cost is lambda1 cond(W) + lambda2 S.
 Limits vanish by the substitutions q = q_I + (q_F - q_I) sin^2 x and dq = dq_M sin x. Positions that W does not depend
@@ -31,7 +31,7 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 OPTIMISERS = ("gradient", "nelder-mead", "quasi-newton", "powell")
-"""The default, and the three of seed 001, section 4.3."""
+"""The default, and the three of Gautier 1992, section 4.3."""
 SCIPY_NAMES = {"nelder-mead": "Nelder-Mead", "quasi-newton": "BFGS", "powell": "Powell"}
 SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)
 """Exponents p of the smooth criteria, one stage each."""
@@ -77,7 +77,7 @@ class EnergyModel:
 
 @dataclass(frozen=True, eq=False)
 class Substitution:
-    """The change of variables that removes the limits (seed 001, section 4.2): x, shape (r + 1, free + n).
+    """The change of variables that removes the limits (Gautier 1992, section 4.2): x, shape (r + 1, free + n).
 
     lower, upper, velocity: shape (n,); free: which positions are variables, the others are `fixed`, shape (r + 1, n).
     """
@@ -140,7 +140,7 @@ def optimise_points(
 ) -> tuple[Array, Array]:
     """Return the best points q, dq, shape (r + 1, n), found from several random starts within the time budget.
 
-    The variables start from normal random sequences, as in seed 001. The seed's own optimisers make one start each.
+    The variables start from normal random sequences, as in Gautier 1992. The paper's own optimisers make one start.
     """
     if optimiser not in OPTIMISERS:
         raise InputError(f"unknown optimiser {optimiser!r}", f"choose from {', '.join(OPTIMISERS)}")
@@ -172,7 +172,7 @@ def optimise_points(
 def _seed_optimiser(
     model: EnergyModel, substitution: Substitution, x: Array, clock: TimeBudget, optimiser: str, measure: str
 ) -> Array:
-    """Return the variables that one of the seed's optimisers finds, derivatives by differences, in time."""
+    """Return the variables that one of the paper's optimisers finds, derivatives by differences, in time."""
     from scipy.optimize import minimize  # here, since it takes a while to import
 
     best: tuple[float, Array] = (np.inf, x)

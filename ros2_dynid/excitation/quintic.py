@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Piecewise fifth-order polynomials: interpolation between states and exact extrema (seed 001, section 5)."""
+"""Piecewise fifth-order polynomials: interpolation between states and exact extrema (Gautier 1992, section 5)."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def hermite(
 ) -> Array:
     """Return the coefficients a, shape (K, 6, n), of the pieces between states a and b, each of shape (K, n).
 
-    Seed 001, eq. 28, in the relative time s = t / u, u of shape (K,) [s]; its accelerations are zero at both ends.
+    Gautier 1992, eq. 28, in the relative time s = t / u, u of shape (K,) [s]; its accelerations are zero at both ends.
     """
     u = np.asarray(u, dtype=float)[:, None]
     A, va, vb = qb - qa, u * dqa, u * dqb

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,14 +199,21 @@ def find_mesh(name: str, urdf: Path) -> Path | None:
     """Return the file of a mesh: a path, file:// or package://, looked for upwards of the URDF and in ROS packages."""
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
-        folders = [parent / package for parent in urdf.resolve().parents]
-        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
-            folders.append(Path(prefix) / "share" / package)
-        candidates = [folder / rest for folder in folders]
-        candidates += [parent / rest for parent in urdf.resolve().parents]  # the package's folder has another name
+        parents = urdf.resolve().parents
+        candidates = [folder / package / rest for folder in (*parents, *package_folders())]
+        candidates += [parent / rest for parent in parents]  # the package's folder has another name
     else:
         candidates = [urdf.parent / name.removeprefix("file://")]
     return next((file for file in candidates if file.is_file()), None)
+
+
+def package_folders() -> list[Path]:
+    """Return the folders that hold ROS packages: of ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and installed Python wheels."""
+    named = [Path(folder) for folder in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if folder]
+    prefixes = [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
+    prefixes += [Path(sys.prefix), *(Path(place) / "cmeel.prefix" for place in sys.path if place)]
+    shares = [prefix / "share" for prefix in prefixes]
+    return [folder for folder in dict.fromkeys((*named, *shares)) if folder.is_dir()]
 
 
 def read_triangles(file: Path) -> Array | None:

@@ -70,11 +70,12 @@ def static_poses(
     start: Sequence[float] | None = None,
     shapes: Shapes | None = None,
     speed: float = SLOW,
+    candidates: int = CANDIDATES,
 ) -> Trajectory:
     """Return a tour of poses, each held for hold_s [s]: torques at rest are gravity, offset and stiction.
 
-    The poses are chosen, one after the other, from random safe ones so that det(W^T W) of the static regressor grows
-    most; the way from each to the next keeps the collision margin.
+    The poses are chosen, one after the other, from the safe ones of random candidates so that det(W^T W) of the static
+    regressor grows most; the way from each to the next keeps the collision margin.
     """
     if poses < 1 or not hold_s > 0:
         raise InputError(f"{poses} poses held for {hold_s} s", "give at least one and a positive time [s]")
@@ -82,7 +83,7 @@ def static_poses(
     index = [j - 1 for j in robot.active]
     rest = rest_pose(robot, bounds, start=start, shapes=shapes, chi=chi, zero_first=True, seed=seed)
     rng = np.random.default_rng(seed)
-    pool = rng.uniform(bounds.lower[index], bounds.upper[index], (CANDIDATES, len(index)))
+    pool = rng.uniform(bounds.lower[index], bounds.upper[index], (candidates, len(index)))
     pool = np.array([pose for pose in pool if not fault_of(robot, bounds, shapes, chi, pose)]).reshape(-1, len(index))
     zero = np.zeros_like(pool)
     Y = regressor(robot, pool, zero, zero)

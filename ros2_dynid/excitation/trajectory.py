@@ -25,6 +25,7 @@ from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, accelerations_of, through_points
+from ros2_dynid.model.files import parse_yaml, read_bytes
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array
 
@@ -174,11 +175,13 @@ def to_message(trajectory: Trajectory, rate_hz: float | None = None) -> Trajecto
     }
 
 
-def save_trajectory(path: str | Path, trajectory: Trajectory, rate_hz: float | None = None) -> None:
+def save_trajectory(
+    path: str | Path, trajectory: Trajectory, rate_hz: float | None = None, *, overwrite: bool = True
+) -> None:
     """Write the trajectory atomically: CSV if the name ends in .csv, else YAML that `ros2 topic pub` takes."""
     path = Path(path)
     text = _csv_text(trajectory, rate_hz) if path.suffix.lower() == ".csv" else _yaml_text(trajectory, rate_hz)
-    write_text(path, text)
+    write_text(path, text, overwrite=overwrite)
 
 
 def _yaml_text(trajectory: Trajectory, rate_hz: float | None) -> str:
@@ -209,24 +212,14 @@ def _curve(curve: Curve) -> dict[str, Plain]:
 
 def load_trajectory(path: str | Path) -> Trajectory:
     """Read a trajectory file: ours, or any JointTrajectory in YAML or JSON with positions and velocities."""
-    import yaml
-
-    path = Path(path)
     source = str(path)
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise InputError("the file is too large for a trajectory", "sample it at a lower rate", source)
-    try:
-        text = path.read_text(encoding="utf-8")
-        message = _our_lines(text)
-        if message is None:
-            message = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("this is not YAML or JSON", "give a file of dynid excite", source) from error
-    names, t, q, dq, ddq = _points(message, source)
+    text = read_bytes(Path(path), MAX_FILE_BYTES, "sample it at a lower rate").decode("utf-8", errors="replace")
+    lines = _our_lines(text)
+    names, t, q, dq, ddq = _points(parse_yaml(text, source) if lines is None else lines, source)
     if text.startswith(MARK):
         try:
             trajectory = _from_head(names, json.loads(text[len(MARK) : text.index("\n")]))
-        except (ValueError, KeyError, TypeError, InputError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError("the line that describes the curve is damaged", "delete that line", source) from error
         # The points are what a controller follows: a file edited by hand means what its points say.
         here = trajectory.at(t)
@@ -252,7 +245,7 @@ def _our_lines(text: str) -> dict[str, object] | None:
     try:
         points = [json.loads(line[2:]) for line in lines[3:] if line]
         return {"joint_names": json.loads(lines[1].removeprefix("joint_names: ")), "points": points}
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

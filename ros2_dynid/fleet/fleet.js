@@ -12,7 +12,7 @@ function fleetRobots() {
     { key: "verdict", title: "verdict", level: (row) => level(row.verdict) },
     { key: "validation", title: "error, held out [%]", digits: 3 }, { key: "fit", title: "error, fit [%]", digits: 3 },
     { key: "sigmas", title: "furthest [sigma]", digits: 3 }, { key: "recordings", title: "recordings" },
-    { key: "hours", title: "hours", digits: 3 }, { key: "kind", title: "kind", text: true },
+    { key: "seconds", title: "recorded [s]", digits: 3 }, { key: "kind", title: "kind", text: true },
     { key: "reason", title: "why", text: true },
   ], data.robots, { search: true, kept: (row) => choice.value === "all" || row.verdict === choice.value });
   choice.addEventListener("change", fill);

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import DynidError, InputError, Note, NoteKind
-from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason, readable
-from ros2_dynid.fleet.store import packed, write_whole
+from ros2_dynid.fleet.store import fingerprint, packed, write_whole
 from ros2_dynid.identification.options import PreparationOptions
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.codec import Plain
-from ros2_dynid.fleet.summary import Fleet
+from ros2_dynid.fleet.summary import Fleet, KindRow, Outlier
 from ros2_dynid.fleet.trends import Trend
 from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.model.robot import Array
 from ros2_dynid.report.page import document
 
 SECTIONS = (
@@ -30,6 +31,10 @@ SECTIONS = (
     ("failed", "Not used", "Recordings that could not be read or prepared."),
 )
 CALM = ("good", "note")
+ENOUGH_ROBOTS = 5
+"""Robots of a kind from which a spread between them is known well enough to name one of them."""
+FAR = 5.0
+"""Distance [sigma] worth a word where robots are too few to judge."""
 MOST_POINTS, LEAST_POINTS = 60_000, 6
 """Points of all trends together, and of each at least: the page stays small with a thousand robots."""
 MOST_ROWS, MOST_WORST, MOST_TEXT = 3000, 200, 240
@@ -47,12 +52,13 @@ def fleet_page(fleet: Fleet) -> str:
         verdict.append(("bad", f"{more} more robots stand out."))
     if not verdict:
         verdict = [("good", "No robot stands out from the others of its kind.")]
+    verdict += _too_few(fleet)
     if fleet.failed:
         verdict.append(("warn", f"{len(fleet.failed)} recordings could not be used."))
-    hours = sum(one.seconds for one in robots.values()) / 3600
+    seconds, count = (sum(getattr(one, name) for one in robots.values()) for name in ("seconds", "recordings"))
     verdict_counts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
     facts = [
-        f"{len(robots)} robots, {sum(one.recordings for one in robots.values())} recordings, {hours:.3g} hours.",
+        f"{len(robots)} robots, {count} recordings, {duration_text(seconds)} in all.",
         f"Verdicts: {verdict_counts}.",
     ]
     links = "".join(f'<a href="#s-{key}">{heading}</a>' for key, heading, _ in SECTIONS)
@@ -64,24 +70,41 @@ def fleet_page(fleet: Fleet) -> str:
     return document(f"Fleet of {len(robots)} robots", verdict, facts, links, body, _data(fleet), script)
 
 
+def duration_text(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    if seconds < 120.0:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60.0:.3g} min" if seconds < 7200.0 else f"{seconds / 3600.0:.3g} h"
+
+
+def _too_few(fleet: Fleet) -> list[tuple[str, str]]:
+    """Say of which kinds there are too few robots to judge, and which one is far off all the same."""
+    remarks = []
+    for kind in fleet.kinds:
+        if 1 < len(kind.robots) < ENOUGH_ROBOTS:
+            robot, sigmas = max(
+                ((robot, _furthest(row)) for robot, row in zip(kind.robots, fleet.compared[kind.name].z, strict=True)),
+                key=lambda one: abs(one[1]),
+            )
+            far = f"; {robot} is furthest from the others ({sigmas:+.0f} sigma)" if abs(sigmas) > FAR else ""
+            text = f"{kind.name}: {len(kind.robots)} robots are too few to judge who stands out{far}."
+            remarks.append(("warn", text))
+    return remarks
+
+
+def _furthest(row: Array) -> float:
+    """Return the largest of a robot's distances from the others [sigma]; 0 where none is known."""
+    known = row[np.isfinite(row)]
+    return float(known[np.argmax(np.abs(known))]) if len(known) else 0.0
+
+
 def _data(fleet: Fleet) -> dict[str, Plain]:
     return {
         "fleet": True,
         "robots": _robots(fleet),
         "kinds": _kinds(fleet),
         "trends": _trends(fleet),
-        "outliers": [
-            {
-                "robot": one.robot,
-                "parameter": one.parameter,
-                "sigmas": _round_value(one.sigmas),
-                "value": _round_value(one.value),
-                "mean": _round_value(one.mean),
-                "spread": _round_value(one.spread),
-                "unit": one.unit,
-            }
-            for one in fleet.outliers[:MOST_ROWS]
-        ],
+        "outliers": [_round_fields(one) for one in fleet.outliers[:MOST_ROWS]],
         "worst": _worst(fleet),
         "failed": [
             {"robot": one.robot, "recording": one.recording[-MOST_TEXT:], "reason": one.reason[:MOST_TEXT]}
@@ -95,9 +118,8 @@ def _robots(fleet: Fleet) -> list[Plain]:
     for kind in fleet.kinds:
         z = fleet.compared[kind.name].z
         for robot, row in zip(kind.robots, z, strict=True):
-            finite_sigmas = row[np.isfinite(row)]
-            if len(finite_sigmas):
-                furthest[robot] = float(finite_sigmas[np.argmax(np.abs(finite_sigmas))])
+            if np.isfinite(row).any():
+                furthest[robot] = _furthest(row)
     rows = sorted(fleet.robots.items(), key=lambda item: (item[1].verdict in CALM, item[0]))
     return [
         {
@@ -107,7 +129,7 @@ def _robots(fleet: Fleet) -> list[Plain]:
             "fit": _percent(one.fit.get("all")),
             "sigmas": _round_value(furthest.get(robot)),
             "recordings": one.recordings,
-            "hours": _round_value(one.seconds / 3600),
+            "seconds": _round_value(one.seconds),
             "kind": one.kind,
             "reason": one.reason[:MOST_TEXT],
             "report": one.report,
@@ -123,17 +145,7 @@ def _kinds(fleet: Fleet) -> list[Plain]:
             "robots": list(kind.robots),
             "names": [row.parameter for row in kind.parameters],
             "z": [[None if np.isnan(z) else round(float(z), 1) for z in row] for row in fleet.compared[kind.name].z],
-            "table": [
-                {
-                    "parameter": row.parameter,
-                    "unit": row.unit,
-                    "mean": _round_value(row.mean),
-                    "std": _round_value(row.std),
-                    "spread": _round_value(row.spread),
-                    "robots": row.robots,
-                }
-                for row in kind.parameters
-            ],
+            "table": [_round_fields(row) for row in kind.parameters],
         }
         for kind in fleet.kinds
     ]
@@ -188,6 +200,10 @@ def _worst(fleet: Fleet) -> Sequence[Plain]:
 
 def _percent(error: TorqueError | None) -> float | None:
     return None if error is None else _round_value(100 * error.relative)
+
+
+def _round_fields(row: Outlier | KindRow) -> dict[str, Plain]:
+    return {name: _round_value(value) if isinstance(value, float) else value for name, value in vars(row).items()}
 
 
 def _round_value(value: float | None) -> float | None:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ros2_dynid.errors import InputError, MissingPackageError
-from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member
+from ros2_dynid.fleet.store import fingerprint
+from ros2_dynid.model.files import missing
 from ros2_dynid.recording.bag.read_bag import METADATA
 from ros2_dynid.recording.remote_file import RemoteFile
 
@@ -156,7 +157,7 @@ def _own_files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
     if not place.is_dir():
-        raise InputError("there is no such file or folder", "check the path", str(place))
+        raise missing(place)
     return sorted(path for path in place.iterdir() if path.is_file())
 
 

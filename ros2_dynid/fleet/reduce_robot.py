@@ -3,31 +3,31 @@
 """The reduction for one robot: its recordings, prepared by the map, become its model by the stages of `identify`.
 
 Beside the model: the estimate with plain friction, which robots of one kind share, and what each recording says by
-itself.
+itself. The folder of a robot has the files of its model, and its result with the key of what it was made from.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid import pipeline
-from ros2_dynid.atomic import unsynced
+from ros2_dynid.atomic import committed, digest, unsynced
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codegen.backend import MIN_BUILD_SAMPLES, regressor_function, torque_function
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError
 from ros2_dynid.fleet.map_recording import STORED_KINDS, Failed, MappedRecording, Source, StoredRecording
-from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult, StoredRobot, file_names, store_robot
-from ros2_dynid.fleet.store import unpacked
-from ros2_dynid.fleet.trends import FrictionPoint, frictions_of
+from ros2_dynid.fleet.store import ENDING, packed, read_whole, unpacked, write_whole
+from ros2_dynid.fleet.trends import FrictionPoint, friction_of
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
@@ -35,9 +35,102 @@ from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve_weighted, wls
 from ros2_dynid.model.parameters import standard_vector, unit_of
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import ignore_progress
-from ros2_dynid.report.build import MODEL
+from ros2_dynid.report.build import MODEL, PAGE
+
+OWN = f"robot{ENDING}"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordingRow:
+    """A recording in the robot's light: relative torque error under the robot's estimate and under its own, duration
+    [s], first stamp [s since 1970, 0: not known], friction."""
+
+    place: str
+    together: float
+    alone: float
+    seconds: float
+    time: float
+    friction: FrictionPoint | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RobotResult:
+    """A robot reduced: the plain estimate of its base parameters, its recordings, the verdict on its model.
+
+    problem: why there is no model.
+    """
+
+    id: str
+    joints: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    value: Array
+    covariance: Array
+    identified: NDArray[np.bool_]
+    rows: tuple[RecordingRow, ...]
+    level: str
+    verdict: tuple[str, ...]
+    fit: dict[str, TorqueError]
+    validation: dict[str, TorqueError]
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRobot:
+    """A robot's result with the key of what it was made from, and the digests of its model's files by name."""
+
+    key: str
+    result: RobotResult
+    files: dict[str, str]
+
+
+KINDS = (FrictionPoint, RecordingRow, RobotResult, StoredRobot, TorqueError)
+"""All that a stored robot may hold."""
+
+
+def stored_robot(folder: Path) -> StoredRobot | None:
+    """Return the result that an earlier run left, None if there is none or a file of its model is not that one."""
+    data = read_whole(folder / OWN)
+    record = None if data is None else unpacked(data, StoredRobot, KINDS)
+    if record is None or not isinstance(record.files, dict):
+        return None
+    whole = all((folder / name).is_file() and digest(folder / name) == own for name, own in record.files.items())
+    return record if whole else None
+
+
+def store_robot(folder: Path, key: str, result: RobotResult, write: Callable[[Path], object] | None) -> StoredRobot:
+    """Write a robot: the files of its model, then its result with their digests; the key comes last.
+
+    write: writes the files into the folder that it is given, None if there is no model: those of an earlier one are
+    taken away. Nobody waits for the disk: after a power cut the digests tell, and the robot is identified again.
+    """
+    (folder / OWN).unlink(missing_ok=True)
+    digests: dict[str, str] = {}
+    if write is not None:
+        with unsynced(), committed(folder, last=MODEL) as new:
+            write(new)
+            digests = {name: digest(new / name) for name in file_names(new)}
+    else:
+        for name in (MODEL, PAGE):
+            (folder / name).unlink(missing_ok=True)
+    record = StoredRobot(key, result, digests)
+    write_whole(folder / OWN, packed(record))
+    return record
+
+
+def put(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a model that was made elsewhere."""
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def file_names(folder: Path) -> list[str]:
+    """Return the names of all files below a folder, relative to it, in order."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +203,8 @@ def _compare_recordings(
     """Return the estimate with plain friction, and each recording beside it; the model is still missing."""
     robot, base, information = plain.robot, plain.base, plain.information
     top_speed = np.asarray(np.median([prepared.top_speed for prepared in plain.prepared], axis=0))
-    points = frictions_of(robot, base, information, estimate, top_speed)
     own = information.recordings
+    points = [friction_of(robot, base, one, estimate, top_speed) for one in own.values()]
     return RobotResult(
         id=job.id,
         joints=tuple(robot.active_names),
@@ -137,9 +230,9 @@ def _identify(job: RobotJob, recordings: Sequence[StoredRecording], problem: Pro
         return _without_model(job, replace(result, level="bad", problem=str(error)))
     outcome = replace(identification.outcome, model=f"{job.folder}/{MODEL}")
     # The date of the data, and no duration: the same data give the same files.
-    model = replace(
-        identification.model, obtained={**identification.model.obtained, "created": _newest_date(recordings)}
-    )
+    newest = max(one.mapped.start_ns for one in recordings if one.mapped is not None)
+    created = datetime.fromtimestamp(newest * 1e-9, timezone.utc).isoformat(timespec="seconds")
+    model = replace(identification.model, obtained={**identification.model.obtained, "created": created})
     levels = [str(remark.level.value) for remark in outcome.verdict]
     level = next((name for name in ("problem", "warning", "note") if name in levels), "good")
     texts = tuple(f"{remark.level.value}: {remark.text}" for remark in outcome.verdict)
@@ -191,8 +284,3 @@ def _without_estimate(job: RobotJob, problem: str) -> RobotResult:
         tuple(unit_of(job.robot, leader) for leader in base.leaders),
         np.zeros(b), np.zeros((b, b)), np.zeros(b, dtype=bool), (), "bad", (), none, none, problem,
     )  # fmt: skip
-
-
-def _newest_date(recordings: Sequence[StoredRecording]) -> str:
-    newest = max(one.mapped.start_ns for one in recordings if one.mapped is not None)
-    return datetime.fromtimestamp(newest * 1e-9, timezone.utc).isoformat(timespec="seconds")

@@ -19,19 +19,17 @@ from pathlib import Path
 from ros2_dynid.atomic import write_text
 from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
 from ros2_dynid.fleet.forking import begin_to_start
-from ros2_dynid.fleet.lock import locked
 from ros2_dynid.fleet.map_recording import Failed, Source, identities, map_several, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
-from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
-from ros2_dynid.fleet.robot_folder import RobotResult, put, store_robot, stored_robot
-from ros2_dynid.fleet.store import FORMAT, Store, sweep
+from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, RobotResult, put, reduce_robot, store_robot, stored_robot
+from ros2_dynid.fleet.store import FORMAT, Store, fingerprint, sweep
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
 from ros2_dynid.fleet.workers import Done, Task, Workers, workers
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.output_files import check_folder, locked_folder
 from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.report.build import MODEL, PAGE
 from ros2_dynid.version import __version__
@@ -90,7 +88,8 @@ def run_fleet(
     if scheduler is None and count != 0:
         begin_to_start()
     members = load_fleet(file)
-    with locked(output):
+    with locked_folder(output):
+        refuse_foreign_files(output, file)
         sweep(output)
         report("finding recordings", 0.0)
         home = file.resolve().parent
@@ -101,6 +100,11 @@ def run_fleet(
             run = _run(members, recordings_of, output, hands, command, report)
     now = time.monotonic()
     return replace(run, work=replace(run.work, seconds=now - began, after=now - max(began, run.work.after)))
+
+
+def refuse_foreign_files(output: Path, file: Path) -> None:
+    """Refuse a folder whose pages are not those of a fleet."""
+    check_folder(output, (RESULT, INDEX, STAMPS), inputs=[file], overwrite=(output / STAMPS).is_file())
 
 
 def _run(

@@ -4,20 +4,21 @@
 
 A file holds a tree in JSON, the numbers that it refers to, and a checksum. Workers pack and unpack, so that whoever
 stores and forwards a result only moves bytes. It is written beside its place and renamed; one that is damaged, of
-another version or foreign counts as missing, so that it is computed again. Arrays of a file are memory-mapped.
+another version or foreign counts as missing, so that it is computed again. Arrays of a file are memory-mapped. Keys are
+made by `fingerprint`, the hash of a value by its content: the same in every process and every run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import secrets
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,17 +27,15 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 5
+FORMAT = 6
 """Version of the files; part of every key, so that older ones are left alone."""
 ENDING = ".fleet"
 MAGIC = b"dynid%3d" % FORMAT
-HEADER = struct.Struct("<8sIQQQ")
-"""MAGIC, checksum of all that follows the header, bytes of the tree, number of floats and of integers."""
+HEADER = struct.Struct("<8sIQQ")
+"""MAGIC, checksum of all that follows the header, bytes of the tree and of the numbers."""
+NUMBERS = {code: np.dtype(name) for code, name in (("f", "<f8"), ("i", "<i8"), ("b", "|b1"))}
+"""How arrays of floats, integers and marks are stored."""
 T = TypeVar("T")
-
-
-class Damaged(Exception):  # noqa: N818  never shown: the result is computed again
-    """A stored result that cannot be used."""
 
 
 class Store:
@@ -85,23 +84,18 @@ def read_whole(path: Path) -> bytes | None:
 def _is_whole(data: bytes | memoryview) -> bool:
     if len(data) < HEADER.size:
         return False
-    magic, checksum, *sizes = HEADER.unpack_from(data)
-    tree, floats, integers = sizes
-    whole = len(data) == HEADER.size + tree + 8 * (floats + integers)
+    magic, checksum, tree, numbers = HEADER.unpack_from(data)
+    whole = len(data) == HEADER.size + tree + numbers
     return bool(magic == MAGIC and whole and zlib.crc32(memoryview(data)[HEADER.size :]) == checksum)
 
 
 def packed(value: object) -> bytes:
     """Return a value of known dataclasses as bytes."""
-    packer = _Packer()
-    tree = json.dumps(packer.pack(value)).encode()
+    arrays: list[bytes] = []
+    tree = json.dumps(_pack(value, arrays)).encode()
     tree += b" " * (-(HEADER.size + len(tree)) % 8)  # numbers begin at a multiple of their size
-    floats, integers = (
-        np.concatenate([np.empty(0, kind), *parts])
-        for kind, parts in (("<f8", packer.floats), ("<i8", packer.integers))
-    )
-    body = b"".join((tree, floats.tobytes(), integers.tobytes()))
-    return HEADER.pack(MAGIC, zlib.crc32(body), len(tree), len(floats), len(integers)) + body
+    body = b"".join((tree, *arrays))
+    return HEADER.pack(MAGIC, zlib.crc32(body), len(tree), len(body) - len(tree)) + body
 
 
 def unpacked(data: bytes | Path, kind: type[T], kinds: tuple[type, ...]) -> T | None:
@@ -115,115 +109,62 @@ def unpacked(data: bytes | Path, kind: type[T], kinds: tuple[type, ...]) -> T | 
         return None
     if not _is_whole(whole.data):
         return None
-    _, _, length, count, _ = HEADER.unpack_from(whole.data)
-    after = HEADER.size + length
-    floats = np.frombuffer(whole.data, "<f8", count, after)
-    integers = np.frombuffer(whole.data, "<i8", offset=after + 8 * count)
+    after = HEADER.size + HEADER.unpack_from(whole.data)[2]
     try:
         tree = json.loads(whole[HEADER.size : after].tobytes())
-        value = _Unpacker({one.__name__: one for one in kinds}, floats, integers).unpack(tree)
-    except (ValueError, KeyError, TypeError, IndexError, Damaged, RecursionError):
+        value = _unpack(tree, {one.__name__: one for one in kinds}, np.asarray(whole[after:]))
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
     return value if isinstance(value, kind) else None
 
 
-class _Packer:
-    def __init__(self) -> None:
-        self.floats: list[NDArray[np.float64]] = []
-        self.integers: list[NDArray[np.int64]] = []
-        self._at = {"f": 0, "i": 0}
-
-    def pack(self, value: object) -> Plain:
-        if isinstance(value, Enum):
-            return {"enum": type(value).__name__, "value": self.pack(value.value)}
-        if value is None or isinstance(value, bool | int | str):
-            return value if value is None or isinstance(value, bool | int) else str(value)
-        if isinstance(value, float):
-            return float(value)
-        if isinstance(value, slice):
-            return {"slice": [value.start, value.stop]}
-        if isinstance(value, np.ndarray):
-            return self._array(value)
-        if is_dataclass(value) and not isinstance(value, type):
-            content = {field.name: self.pack(getattr(value, field.name)) for field in fields(value)}
-            return {"kind": type(value).__name__, "fields": content}
-        if isinstance(value, dict):
-            return {"map": [[str(key), self.pack(item)] for key, item in value.items()]}
-        if isinstance(value, list | tuple):
-            return [self.pack(item) for item in value]
-        raise TypeError(f"{type(value).__name__} cannot be stored")
-
-    def _array(self, value: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Plain:
-        if value.dtype.kind in "iub":
-            flat = value.astype(np.int64).ravel()
-            self.integers.append(flat)
-            return {
-                "array": "b" if value.dtype.kind == "b" else "i",
-                "shape": list(value.shape),
-                "at": self._next("i", flat.size),
-            }
-        array = value.astype(np.float64)
-        wide = array.ndim == 2 and array.size > 4 and array.shape[0] <= array.shape[1]  # as R factors are
-        flat64 = array.ravel()
-        upper = wide and not flat64[_below(*array.shape)].any()
-        if upper:
-            flat64 = flat64[_upper(*array.shape)]
-        self.floats.append(flat64)
-        return {"array": "u" if upper else "f", "shape": list(array.shape), "at": self._next("f", flat64.size)}
-
-    def _next(self, which: str, size: int) -> int:
-        at = self._at[which]
-        self._at[which] += size
-        return at
+def _pack(value: object, arrays: list[bytes]) -> Plain:
+    """Return a value as a tree; the numbers of its arrays are appended to `arrays`."""
+    if isinstance(value, Enum):
+        return {"enum": type(value).__name__, "value": _pack(value.value, arrays)}
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop]}
+    if isinstance(value, np.ndarray):
+        code = {"u": "i"}.get(value.dtype.kind, value.dtype.kind)
+        numbers, at = value.astype(NUMBERS[code]).tobytes(), sum(map(len, arrays))
+        arrays.append(numbers + b"\0" * (-len(numbers) % 8))
+        return {"array": code, "shape": list(value.shape), "at": at}
+    if is_dataclass(value) and not isinstance(value, type):
+        content = {field.name: _pack(getattr(value, field.name), arrays) for field in fields(value)}
+        return {"kind": type(value).__name__, "fields": content}
+    if isinstance(value, dict):
+        return {"map": [[str(key), _pack(item, arrays)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_pack(item, arrays) for item in value]
+    raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
-class _Unpacker:
-    def __init__(self, kinds: dict[str, type], floats: NDArray[np.float64], integers: NDArray[np.int64]) -> None:
-        self._kinds, self._floats, self._integers = kinds, floats, integers
-
-    def unpack(self, tree: object) -> object:
-        if isinstance(tree, list):
-            return tuple(map(self.unpack, tree))
-        if not isinstance(tree, dict):
-            return tree
-        if "array" in tree:  # most of a tree
-            return self._array(tree["array"], tuple(tree["shape"]), tree["at"])
-        if "kind" in tree:
-            build: Callable[..., object] = self._kinds[tree["kind"]]
-            return build(**{name: self.unpack(item) for name, item in tree["fields"].items()})
-        if "enum" in tree:
-            member: Callable[[object], object] = self._kinds[tree["enum"]]
-            return member(tree["value"])
-        if "slice" in tree:
-            start, stop = tree["slice"]
-            return slice(int(start), int(stop))
-        return {str(key): self.unpack(item) for key, item in tree["map"]}
-
-    def _array(self, code: str, shape: tuple[int, ...], at: int) -> object:
-        size = math.prod(shape)
-        if at < 0 or size < 0:  # other wrong shapes fit nothing
-            raise Damaged
-        if code == "u":
-            places = _upper(*shape)
-            out = np.zeros(size)
-            out[places] = self._floats[at : at + len(places)]
-            return out.reshape(shape)
-        if code == "f":
-            return self._floats[at : at + size].reshape(shape)
-        whole = self._integers[at : at + size].reshape(shape)
-        return whole.astype(bool) if code == "b" else whole
-
-
-@lru_cache(maxsize=64)
-def _upper(rows: int, columns: int) -> NDArray[np.intp]:
-    """Return the places, row after row, of an upper trapezoid: a recording has many of a few shapes."""
-    return np.ravel_multi_index(np.triu_indices(rows, 0, columns), (rows, columns))
-
-
-@lru_cache(maxsize=64)
-def _below(rows: int, columns: int) -> NDArray[np.intp]:
-    """Return the places below the diagonal."""
-    return np.ravel_multi_index(np.tril_indices(rows, -1, columns), (rows, columns))
+def _unpack(tree: object, kinds: dict[str, type], numbers: NDArray[np.uint8]) -> object:
+    """Return the value of a tree; numbers: of all its arrays."""
+    if isinstance(tree, list):
+        return tuple(_unpack(item, kinds, numbers) for item in tree)
+    if not isinstance(tree, dict):
+        return tree
+    if "array" in tree:
+        kind, shape, at = NUMBERS[tree["array"]], tree["shape"], tree["at"]
+        if min((at, *shape)) < 0:
+            raise ValueError("the shape of an array is negative")
+        return numbers[at : at + math.prod(shape) * kind.itemsize].view(kind).reshape(shape)
+    if "kind" in tree:
+        build: Callable[..., object] = kinds[tree["kind"]]
+        return build(**{name: _unpack(item, kinds, numbers) for name, item in tree["fields"].items()})
+    if "enum" in tree:
+        member: Callable[[object], object] = kinds[tree["enum"]]
+        return member(tree["value"])
+    if "slice" in tree:
+        return slice(*map(int, tree["slice"]))
+    return {str(key): _unpack(item, kinds, numbers) for key, item in tree["map"]}
 
 
 def sweep(folder: Path) -> None:
@@ -231,3 +172,40 @@ def sweep(folder: Path) -> None:
     for leftover in folder.rglob(f".*{ENDING}.*"):
         if leftover.is_file():
             leftover.unlink(missing_ok=True)
+
+
+def fingerprint(*values: object) -> str:
+    """Return the SHA-256 of plain data, arrays and dataclasses, field by field; names of fields and types count."""
+    digest = hashlib.sha256()
+    for value in values:
+        _feed(digest, value)
+    return digest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, value: object) -> None:
+    if isinstance(value, Enum):
+        _feed(digest, value.value)
+    elif value is None or isinstance(value, bool | int | str):
+        text = repr(value).encode()
+        digest.update(b"%s %d:" % (type(value).__name__.encode(), len(text)) + text)
+    elif isinstance(value, float):
+        digest.update(b"float " + float(value).hex().encode())
+    elif isinstance(value, np.ndarray):
+        digest.update(f"array {value.dtype.str} {value.shape} ".encode() + np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value) and not isinstance(value, type):
+        digest.update(f"{type(value).__name__} {{".encode())
+        for field in fields(value):
+            _feed(digest, field.name)
+            _feed(digest, getattr(value, field.name))
+        digest.update(b"}")
+    elif isinstance(value, Mapping):
+        digest.update(b"map %d" % len(value))
+        for key in sorted(value, key=repr):
+            _feed(digest, key)
+            _feed(digest, value[key])
+    elif isinstance(value, list | tuple):
+        digest.update(b"list %d" % len(value))
+        for item in value:
+            _feed(digest, item)
+    else:
+        raise TypeError(f"{type(value).__name__} has no fingerprint")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ros2_dynid.fleet.kinds import Kind, Own, compare_kind
-from ros2_dynid.fleet.robot_folder import RobotResult
+from ros2_dynid.fleet.reduce_robot import RobotResult
 from ros2_dynid.fleet.trends import Trend, trends
 from ros2_dynid.identification.model_file import TorqueError
 
@@ -139,20 +139,10 @@ def summarise(
 
 
 def _kind(name: str, present: Sequence[RobotResult], comparison: Kind) -> KindSummary:
-    first = present[0]
-    counts = np.sum([one.identified for one in present], axis=0)
-    rows = tuple(
-        KindRow(
-            parameter,
-            first.units[k],
-            _number(comparison.mean[k]),
-            _number(comparison.mean_std[k]),
-            _number(comparison.spread[k]),
-            int(counts[k]),
-        )
-        for k, parameter in enumerate(first.names)
-    )
-    return KindSummary(name, tuple(one.id for one in present), rows)
+    first, counts = present[0], np.sum([one.identified for one in present], axis=0)
+    figures = (map(_number, column) for column in (comparison.mean, comparison.mean_std, comparison.spread))
+    rows = zip(first.names, first.units, *figures, counts.tolist(), strict=True)
+    return KindSummary(name, tuple(one.id for one in present), tuple(KindRow(*row) for row in rows))
 
 
 def _outliers(present: Sequence[RobotResult], comparison: Kind) -> list[Outlier]:

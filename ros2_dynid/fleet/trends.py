@@ -9,18 +9,17 @@ and Fc are known best together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.errors import DynidError
-from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.information import Block, Information, compressed
-from ros2_dynid.identification.regression.least_squares import Moments, jackknife, solve, wls
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information, restrict
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.robot import Array, Robot
 
 FRICTION = ("Fv", "Fc", "off")
@@ -63,86 +62,6 @@ class Trend:
     left: float | None = None
 
 
-def frictions_of(
-    robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, top_speed: Array
-) -> list[FrictionPoint | None]:
-    """Return the friction in each recording of `information`, as friction_of does.
-
-    Where no joint feels another one's friction, weights of the joints change nothing, and all recordings are fitted
-    joint by joint.
-    """
-    own, free = _friction_columns(robot, base)
-    friction_columns = [[int(c) for c in columns if int(c) in set(free)] for columns in information.columns]
-    if sum(map(len, friction_columns)) > len(set().union(*friction_columns)):
-        return [friction_of(robot, base, one, estimate, top_speed) for one in information.recordings.values()]
-    rest = estimate.value.copy()
-    rest[free] = 0.0
-    place = {k: i for i, k in enumerate(free)}
-    numbers = {number: i for i, number in enumerate(information.recordings)}
-    which = np.array([numbers[block.recording] for block in information.blocks])
-    B, b = len(information.blocks), len(free)
-    A, g, value = np.zeros((B, b, b)), np.zeros((B, b)), np.zeros((len(numbers), b))
-    identified = np.zeros((len(numbers), b), dtype=bool)
-    for j, columns in enumerate(information.columns):
-        at = np.array([place[k] for k in friction_columns[j]], dtype=np.intp)
-        if not len(at):
-            continue
-        R = np.concatenate([block.R[j] for block in information.blocks])
-        few = R[:, [*np.flatnonzero(np.isin(columns, friction_columns[j])), -1]]
-        few[:, -1] -= R[:, :-1] @ rest[columns]
-        lengths = [len(block.R[j]) for block in information.blocks]
-        of = np.repeat(np.arange(B), lengths)
-        for i in range(len(numbers)):
-            rows = few[which[of] == i]
-            fit = solve(compressed(rows)) if len(rows) else None
-            if fit is not None:
-                value[i, at], identified[i, at] = fit.value, fit.identified
-        error = few[:, -1] - np.sum(few[:, :-1] * value[:, at][which[of]], axis=1)
-        starts = np.cumsum([0, *lengths[:-1]])
-        some = np.flatnonzero(lengths)
-        if len(some):
-            W = few[:, :-1]
-            A[np.ix_(some, at, at)] = np.add.reduceat(W[:, :, None] * W[:, None, :], starts[some])
-            g[np.ix_(some, at)] = np.add.reduceat(W * error[:, None], starts[some])
-    points: list[FrictionPoint | None] = []
-    for i in range(len(numbers)):
-        blocks = which == i
-        rows_of_joints = information.block_rows[blocks].sum(axis=0)
-        if rows_of_joints.sum() <= b or not rows_of_joints.all():
-            points.append(None)
-            continue
-        moments = Moments(A[blocks], g[blocks], which[blocks].astype(float))
-        covariance, _ = jackknife(moments, identified[i])
-        points.append(_point(own, place, value[i], covariance, identified[i], top_speed))
-    return points
-
-
-def _friction_columns(robot: Robot, base: BaseParameters) -> tuple[list[list[int | None]], list[int]]:
-    """Return the places of Fv, Fc and off of each joint, None where there is none, and all that there are."""
-    leaders = {leader: k for k, leader in enumerate(base.leaders)}
-    own = [[leaders.get(f"{kind}{number}") for kind in FRICTION] for number in robot.active]
-    return own, [k for three in own for k in three if k is not None]
-
-
-def _point(
-    own: Sequence[Sequence[int | None]],
-    place: Mapping[int, int],
-    value: Array,
-    covariance: Array,
-    identified: NDArray[np.bool_],
-    top_speed: Array,
-) -> FrictionPoint:
-    """Return the friction torque of each joint from the values in the places of its columns."""
-    torque, std = np.full(len(own), np.nan), np.full(len(own), np.nan)
-    for j, (Fv, Fc, _) in enumerate(own):
-        if Fv is None or Fc is None or not identified[[place[Fv], place[Fc]]].all():
-            continue
-        at, weights = [place[Fv], place[Fc]], np.array([TYPICAL * top_speed[j], 1.0])
-        torque[j] = weights @ value[at]
-        std[j] = np.sqrt(max(float(weights @ covariance[np.ix_(at, at)] @ weights), 0.0))
-    return FrictionPoint(torque, std)
-
-
 def friction_of(
     robot: Robot, base: BaseParameters, information: Information, estimate: Estimate, top_speed: Array
 ) -> FrictionPoint | None:
@@ -150,28 +69,21 @@ def friction_of(
 
     information: of that recording alone, with plain friction; top_speed: of each joint, shape (n,).
     """
-    own, free = _friction_columns(robot, base)
-    place = {k: i for i, k in enumerate(free)}
-    rest = estimate.value.copy()
-    rest[free] = 0.0
-    blocks = []
-    columns = tuple(
-        np.array([place[int(c)] for c in joint_columns if int(c) in place], dtype=np.intp)
-        for joint_columns in information.columns
-    )
-    masks = [np.array([*(int(c) in place for c in joint_columns), True]) for joint_columns in information.columns]
-    for block in information.blocks:
-        parts = []
-        for R, joint_columns, mask in zip(block.R, information.columns, masks, strict=True):
-            few = R[:, mask]
-            few[:, -1] -= R[:, :-1] @ rest[joint_columns]
-            parts.append(few)
-        blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
+    leaders = {leader: k for k, leader in enumerate(base.leaders)}
+    kinds = [[leaders.get(f"{kind}{number}") for kind in FRICTION] for number in robot.active]
+    free = [k for own in kinds for k in own if k is not None]
     try:
-        friction = wls(Information(tuple(blocks), columns, ColumnLayout(len(free))))
+        friction = wls(restrict(information, free, value=estimate.value))
     except DynidError:
         return None
-    return _point(own, place, friction.value, friction.covariance, friction.identified, top_speed)
+    torque, std = np.full((2, len(kinds)), np.nan)
+    for j, (Fv, Fc, _) in enumerate(kinds):
+        if Fv is None or Fc is None or not friction.identified[[free.index(Fv), free.index(Fc)]].all():
+            continue
+        at, weights = [free.index(Fv), free.index(Fc)], np.array([TYPICAL * top_speed[j], 1.0])
+        torque[j] = weights @ friction.value[at]
+        std[j] = np.sqrt(max(float(weights @ friction.covariance[np.ix_(at, at)] @ weights), 0.0))
+    return FrictionPoint(torque, std)
 
 
 def trends(joints: Sequence[str], times: Sequence[float], points: Sequence[FrictionPoint | None]) -> list[Trend]:

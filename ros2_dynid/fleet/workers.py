@@ -137,7 +137,8 @@ class DaskWorkers:
             what = "every worker that ran it was lost, probably out of memory"
             return Failed(what, "look at the workers' logs, and give them more memory")
         except (CancelledError, CommClosedError):  # the latter while a result is fetched
-            raise connection_error() from None
+            what = "the connection to the scheduler is lost"
+            raise InputError(what, "start the scheduler again and repeat the command: finished work is kept") from None
 
 
 def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
@@ -148,12 +149,6 @@ def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tu
         return function(*arguments), time.thread_time() - began
     finally:
         most_threads.reset(before)
-
-
-def connection_error() -> InputError:
-    """Return the error of a scheduler that is gone."""
-    what = "the connection to the scheduler is lost"
-    return InputError(what, "start the scheduler again and repeat the command: finished work is kept")
 
 
 def quiet_logs() -> None:
@@ -179,10 +174,11 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
         yield ThisProcess()
         return
     try:
+        import cryptography  # noqa: F401  for the keys of the cluster's own
         import dask
-        from distributed import Client, LocalCluster
+        from distributed import Client, LocalCluster, Security
     except ImportError:
-        what = "a fleet needs the Python package dask[distributed]; install it: pip install 'ros2_dynid[fleet]'"
+        what = "a fleet needs the Python packages dask[distributed] and cryptography; pip install 'ros2_dynid[fleet]'"
         raise DynidError(what) from None
     with dask.config.set(SETTINGS), ExitStack() as stack:
         if scheduler is not None:
@@ -205,6 +201,7 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
                         processes=True,
                         dashboard_address="127.0.0.1:0",
                         silence_logs=50,
+                        security=Security.temporary(),  # else every process of this machine could run code in them
                     )
                 )
                 client = stack.enter_context(Client(cluster, timeout=CONNECT))

@@ -13,44 +13,48 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
 
-from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError, Option, ProgrammeError, Text
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
-from ros2_dynid.identification.physical.consistency import Consistent, impose, make_consistent, smallest_joint_inertia
+from ros2_dynid.identification.physical.consistency import (
+    ConsistencyProgramme,
+    Consistent,
+    build_programme,
+    has_positive_inertia,
+    impose,
+    make_consistent,
+    smallest_joint_inertia,
+)
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.essential import Essential, EssentialThresholds, essential
 from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from, described_prior, model_prior
 from ros2_dynid.identification.physical.standard import closest, essential_change, on_leaders, with_drives
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.dissipative_fit import dissipative_estimate
+from ros2_dynid.identification.regression.dissipative_fit import dissipative_estimate, dissipative_value
 from ros2_dynid.identification.regression.estimate import Estimate, Triangle
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import (
-    FitWithPrior,
     Prior,
     PriorFit,
     ServedValues,
-    build_prior_fit,
     regularize_estimate,
     stack_prior,
 )
 from ros2_dynid.identification.regression.two_sensors import TwoSensors
 from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
 
 ESSENTIAL = "essential"
-INERTIA_POSES = 256
-"""Random positions at which the inertia matrix of base parameters is looked at."""
 
 
 @dataclass(frozen=True)
@@ -160,11 +164,14 @@ def choose_prior(problem: Problem, options: IdentifyOptions) -> PriorChoice | No
 def _consistent_values(problem: Problem) -> ServedValues:
     """Return what makes the values to serve: consistent ones with a prior, or where the estimate is of no robot."""
 
+    programme = cache(partial(build_consistency_programme, problem))
+
     def served(part: Information, estimate: Estimate, prior_fit: PriorFit | None) -> Array:
         if prior_fit is None and has_positive_inertia(problem.robot, problem.base, estimate.base):
             return estimate.value
         try:
-            return estimate.with_base(impose_consistency(problem, part, estimate, prior_fit).value).value
+            imposed = impose_consistency(problem, part, estimate, prior_fit, programme=programme())
+            return estimate.with_base(imposed.value).value
         except ProgrammeError:  # as `build_candidates` serves it then
             return estimate.value
 
@@ -182,20 +189,20 @@ def build_candidate_fits(
 
     A prior that does not help the estimate is not weighed by consistent parameters in every fold: that takes a while.
     """
-    prior_fit: FitWithPrior | None = None
-    if choice is not None:
-        weighed = candidates.prior_fit is not None and candidates.prior_fit.weight.consistent
-        served = choice.served if weighed else None
-        prior_fit = _remember(
-            build_prior_fit(problem.information, fit, choice.prior, force=choice.force, served=served)
-        )
-    full = _remember(fit)
+    full, weighed = _remember(fit), candidates.prior_fit is not None and candidates.prior_fit.weight.consistent
     dropped = None if candidates.selection is None else sum(step.dropped for step in candidates.selection.steps)
 
+    @_remember
+    def fit_with_prior(blocks: Sequence[int] | None) -> PriorFit | None:
+        if choice is None:
+            return None
+        part, served = problem.information.take(blocks), choice.served if weighed else None
+        return regularize_estimate(part, fit(blocks), choice.prior, force=choice.force, served=served)
+
     def fit_base(blocks: Sequence[int] | None) -> Estimate:
-        if prior_fit is None:
-            return brake_friction(problem, full(blocks), blocks=blocks)
-        return brake_friction(problem, prior_fit(blocks).estimate, prior_fit(blocks), blocks=blocks)
+        prior_fit = fit_with_prior(blocks)
+        estimate = full(blocks) if prior_fit is None else prior_fit.estimate
+        return brake_friction(problem, estimate, prior_fit, blocks=blocks)
 
     def fit_essential(blocks: Sequence[int] | None) -> Estimate:
         part = problem.information.take(blocks)
@@ -206,11 +213,13 @@ def build_candidate_fits(
     if ESSENTIAL in candidates.values:
         fits[ESSENTIAL] = _remember(fit_essential)
     start = fits[ESSENTIAL if ESSENTIAL in fits else BASE]
+    programme = cache(partial(build_consistency_programme, problem))
 
     def fit_consistent(blocks: Sequence[int] | None) -> Estimate:
         estimate, part = start(blocks), problem.information.take(blocks)
-        prior = None if prior_fit is None else prior_fit(blocks)
-        return estimate.with_base(impose_consistency(problem, part, estimate, prior, blocks).value)
+        prior_fit = fit_with_prior(blocks)
+        imposed = impose_consistency(problem, part, estimate, prior_fit, blocks, programme=programme())
+        return estimate.with_base(imposed.value)
 
     if CONSISTENT in candidates.values:
         fits[CONSISTENT] = fit_consistent
@@ -242,28 +251,39 @@ def brake_friction(
     return dissipative_estimate(information, estimate, rows, prior=prior, weight=weight, free=free)
 
 
+def build_consistency_programme(problem: Problem) -> ConsistencyProgramme:
+    """Return the programme of parameters that links can have, close to the robot's description."""
+    rows, second = problem.friction_rows, problem.second
+    reference = bodies_to_start_from(problem.robot, problem.information)
+    if second is not None:
+        return build_programme(problem.robot, second.base, reference, rows @ second.back)
+    return build_programme(problem.robot, problem.base, reference, rows)
+
+
 def impose_consistency(
     problem: Problem,
     information: Information,
     estimate: Estimate,
     prior_fit: PriorFit | None = None,
     blocks: Sequence[int] | None = None,
+    *,
+    programme: ConsistencyProgramme | None = None,
 ) -> Consistent:
     """Return the consistent parameters closest to the data, weighted as the estimate was, with its delay and friction.
 
-    prior_fit: the prior, and its weight, that they are regularised by as well; blocks: those that are used.
+    prior_fit: the prior, and its weight, that they are regularised by as well; blocks: those that are used. programme:
+    that of the problem, which many fits share; it is built if None.
     """
-    reference = bodies_to_start_from(problem.robot, problem.information)
+    programme = programme or build_consistency_programme(problem)
     if problem.second is not None:
-        return _impose_on_both(problem, problem.second, reference, blocks)
-    triangle = weighted_triangle(information, 1.0 / estimate.sigma)
-    prior, weight = _prior_and_weight(prior_fit)
+        return _impose_on_both(problem, problem.second, programme, blocks)
+    triangle, (prior, weight) = weighted_triangle(information, 1.0 / estimate.sigma), _prior_and_weight(prior_fit)
     if prior is not None and weight > 0.0:
         triangle = stack_prior(triangle, prior, weight)
-    estimate = dissipative_estimate(information, estimate, problem.friction_rows, prior=prior, weight=weight)
+    value = dissipative_value(information, estimate, problem.friction_rows, prior=prior, weight=weight)
     if estimate.method not in FROM_TRIANGLES:
-        triangle = _rows_about(triangle, estimate.value)
-    return impose(problem.robot, problem.base, triangle, estimate.value, reference, problem.friction_rows)
+        triangle = _rows_about(triangle, value)
+    return impose(programme, triangle, value)
 
 
 def _prior_and_weight(prior_fit: PriorFit | None) -> tuple[Prior | None, float]:
@@ -280,22 +300,17 @@ def _rows_about(triangle: Triangle, value: Array) -> Triangle:
     return Triangle(np.vstack((rows, np.append(np.zeros(rows.shape[1] - 1), error))), triangle.layout)
 
 
-def _impose_on_both(problem: Problem, second: TwoSensors, reference: Array, blocks: Sequence[int] | None) -> Consistent:
+def _impose_on_both(
+    problem: Problem, second: TwoSensors, programme: ConsistencyProgramme, blocks: Sequence[int] | None
+) -> Consistent:
     """Return the consistent parameters closest to both streams of efforts, in the base parameters of the first one."""
     robot, part, rows = problem.robot, second.information.take(blocks), problem.friction_rows @ second.back
     both = dissipative_estimate(part, second.estimate(blocks), rows)
     triangle = weighted_triangle(part, 1.0 / both.sigma)
-    imposed = impose(robot, second.base, triangle, both.value, reference, rows)
+    imposed = impose(programme, triangle, both.value)
     absent = unmeasured_parameters(robot)
     chi = np.where([name in absent for name in standard_names(robot)], 0.0, imposed.chi)
     return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
-
-
-def has_positive_inertia(robot: Robot, base: BaseParameters, value: Array) -> bool:
-    """Return whether base parameters (b,), served as they are, have a positive kinetic energy wherever it is looked."""
-    chi = np.zeros(len(standard_names(robot)))
-    chi[base.columns(robot)] = value
-    return smallest_joint_inertia(robot, chi, count=INERTIA_POSES) > 0.0
 
 
 def _find_physical(problem: Problem, candidates: Candidates, options: IdentifyOptions) -> PhysicalParameters:
@@ -325,7 +340,7 @@ def find_physical_parameters(problem: Problem, candidates: Candidates, options: 
 def _add_standard(
     problem: Problem, candidates: Candidates, options: IdentifyOptions, physical: PhysicalParameters
 ) -> PhysicalParameters:
-    """Return the standard parameters closest to the a priori ones (seed 002, eq. 30 to 33)."""
+    """Return the standard parameters closest to the a priori ones (Gautier 2013, eq. 30 to 33)."""
     robot, base, estimate, selection = problem.robot, problem.base, candidates.estimate, candidates.selection
     reference = make_consistent(robot, standard_vector(robot))
     full = estimate if selection is None else build_estimator(Method.WLS, problem)(None)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction in an identification: its columns in the regressor, the laws a request names, thresholds of the choice.
+"""Friction in an identification: its columns in the regressor, and the laws that a request names.
 
 The sign of a speed changes between two samples of a filtered motion. So the columns of Coulomb friction hold the sign
 taken at the recording's own rate and filtered like the torque, instead of the sign of the filtered speed.
@@ -12,7 +12,7 @@ vs or with the exponent. That is right for a small change only, so a fit may ask
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,55 +58,6 @@ def change_shape(term: FrictionTerm, change: float) -> FrictionTerm:
     return term.with_shape(term.kind.shape.changed(term.shape, float(np.clip(change, -SHAPE_STEP, SHAPE_STEP))))
 
 
-SIGNIFICANCE = 3.0
-"""Standard deviations from zero, or from another value, that are no chance: bench/study_error_bars.py."""
-
-
-@dataclass(frozen=True)
-class FrictionThresholds:
-    """When a joint's law is taken, and when its refinement ends.
-
-    folds: stretches of time that are left out in turn; with fewer than ten, what is left of a short recording does not
-    show the inertias. chance: how often chance alone may add a term to a robot with plain friction, over all joints and
-    terms together; kinds that take over forces which are not in the model ask for more (`evidence` in model/friction).
-    alike: standard errors by which a doubtful law must be better than one of its size that was taken: one in ten by
-    chance (Student, ten folds). gain: share of the joint's squared held-out error that each further term must take off,
-    3.5 % of the error; what is linearised, shapes and load, is known no better. terms: of a joint's law, at most,
-    beside those of the temperature; more cannot be told apart by one motion. shape_change: largest change of log vs, or
-    of an exponent, from a shape on the grid, one and a quarter of its steps; a term that asks for more is another law.
-    collinear: least share of a column's squared norm beyond the other columns of friction and links, and least
-    determinant of a law's columns of unit norm; below, terms could cancel each other.
-
-    significance: standard deviations that a coefficient of the finished law is from zero; at three, error bars hold the
-    truth in 95 of 100 cases. chunks: of rows that a choice is made from, about; a quarter of an hour at the usual
-    rates, and more do not change it. same_load: change of the load on the gears, as a share, that is none: what is left
-    is a share of a share of the torque. same_shape: change of log vs, or of an exponent, that is none: its column
-    accounts for the rest. slowest, fastest: range of a shape that is a speed, as shares of the top speed: beyond, it
-    does not show. rounds: of shapes and loads, at most. sweeps: over the joints' laws, at most. temperature_change:
-    least change of a drive's temperature [K] for its terms to be tried: drives tell theirs in whole degrees.
-    """
-
-    folds: int = 10
-    chance: float = 0.05
-    alike: float = 1.4
-    gain: float = 0.07
-    terms: int = 3
-    shape_change: float = 0.6
-    collinear: float = 1e-6
-    significance: float = SIGNIFICANCE
-    chunks: int = 60
-    same_load: float = 0.02
-    same_shape: float = 0.03
-    slowest: float = 0.02
-    fastest: float = 0.45
-    rounds: int = 3
-    sweeps: int = 4
-    temperature_change: float = 2.0
-
-
-DEFAULTS = FrictionThresholds()
-
-
 AUTO, PLAIN = "auto", "viscous+coulomb"
 
 
@@ -114,19 +65,19 @@ def list_candidate_terms(
     robot: Robot,
     top_speed: Array,
     temperatures: Array | None = None,
-    thresholds: FrictionThresholds = DEFAULTS,
+    temperature_change: float = 0.0,
 ) -> tuple[FrictionTerm, ...]:
     """Return every term that each active joint may have, with coefficient zero; top_speed: shape (n_active,).
 
     temperatures: lowest and highest of each joint's drive, shape (2, n_active) [deg C]; None or NaN: not known.
-    A joint whose effort is measured at the link has no terms.
+    temperature_change: of a drive, the least [K] for its terms. A joint whose effort is measured at the link has none.
     """
     ranges = _ranges(robot, temperatures)
     return tuple(
         term
         for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
         for kind in (FrictionKind if robot.joints[joint - 1].measured_drive == DRIVE else ())
-        if kind.automatic and (not kind.thermal or high - low >= thresholds.temperature_change)
+        if kind.automatic and (not kind.thermal or high - low >= temperature_change)
         for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
@@ -21,6 +22,7 @@ from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.servo.model import ServoModel, servo_from_dict, servo_to_dict
 from ros2_dynid.model.files import parse_yaml, read_bytes
 from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import standard_names, standard_vector, unit_of
@@ -32,6 +34,7 @@ LARGEST = 50_000_000
 """A model file larger than this [bytes] is refused."""
 BASE, CONSISTENT = "base", "consistent"
 """Parameter sets that a model can serve: the estimated base parameters, or those of links that can exist."""
+T = TypeVar("T")
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -78,7 +81,8 @@ class IdentifiedModel:
     set is the model, "base" (value) or "consistent". fit, validation: torque errors of that set by joint and for "all";
     sets: those of every set that was computed. obtained: method, data, filter, options, versions, verdict.
     friction_covariance: of the f columns of the robot's friction terms (`law_columns`) with the base parameters and
-    each other, shape (f, b + f); None where it is not known, as in older files.
+    each other, shape (f, b + f); None where it is not known, as in older files. servo: the drives under position
+    servos, of a robot that was identified without efforts.
     """
 
     robot: Robot
@@ -97,6 +101,7 @@ class IdentifiedModel:
     serve: str = BASE
     sets: Mapping[str, SetErrors] = field(default_factory=dict)
     friction_covariance: Array | None = None
+    servo: ServoModel | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit together."""
@@ -194,46 +199,16 @@ class IdentifiedModel:
 
 
 def model_of(
-    robot: Robot,
-    base: BaseParameters,
-    value: Array,
-    std: Array,
-    covariance: Array,
-    *,
-    essential: tuple[str, ...] | None = None,
-    standard: Mapping[str, float] | None = None,
-    consistent: Mapping[str, float] | None = None,
-    fit: Mapping[str, TorqueError] | None = None,
-    validation: Mapping[str, TorqueError] | None = None,
-    obtained: Mapping[str, Plain] | None = None,
-    serve: str = BASE,
-    sets: Mapping[str, SetErrors] | None = None,
-    friction_covariance: Array | None = None,
+    robot: Robot, base: BaseParameters, value: Array, std: Array, covariance: Array, **more: Any
 ) -> IdentifiedModel:
-    """Return the model for estimates of `base`."""
-    return IdentifiedModel(
-        robot,
-        base.names,
-        base.leaders,
-        tuple(base.terms(k) for k in range(len(base))),
-        value,
-        std,
-        covariance,
-        essential,
-        standard,
-        consistent,
-        fit or {},
-        validation or {},
-        obtained or {},
-        serve,
-        sets or {},
-        friction_covariance,
-    )
+    """Return the model for estimates of `base`; more: further fields of the model."""
+    terms = tuple(base.terms(k) for k in range(len(base)))
+    return IdentifiedModel(robot, base.names, base.leaders, terms, value, std, covariance, **more)
 
 
 def save_model(model: IdentifiedModel, path: str | Path) -> None:
     """Write the model, atomically: a reader sees the old file or the new one, never a part."""
-    b = len(model.names)
+    b, triangle = len(model.names), [row[: k + 1].tolist() for k, row in enumerate(model.known_covariance)]
     data: dict[str, Plain] = {
         "format": FORMAT,
         "version": VERSION,
@@ -252,9 +227,10 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
             }
             for k, row in enumerate(model.table())
         ],
-        "covariance": [[float(model.covariance[i, j]) for j in range(i + 1)] for i in range(b)],
+        "covariance": triangle[:b],
         "friction": _friction(model),
-        **_triangle_of_terms(model),
+        **({} if model.friction_covariance is None else {"friction_covariance": triangle[b:]}),
+        **({} if model.servo is None else {"servo": servo_to_dict(model.servo)}),
         "essential": None if model.essential is None else list(model.essential),
         "standard": _floats(model.standard),
         "consistent": _floats(model.consistent),
@@ -289,12 +265,12 @@ def load_model(path: str | Path) -> IdentifiedModel:
         raise InputError(what, "identify again, or update ros2_dynid", source)
     try:
         robot = robot_from_dict(data["robot"], source)
-        rows = data["base"]
-        b = len(rows)
-        covariance = np.zeros((b, b))
-        if [len(row) for row in data["covariance"]] != list(range(1, b + 1)):
+        rows, of_terms = data["base"], data.get("friction_covariance")
+        b, triangle = len(rows), [*data["covariance"], *(of_terms or ())]
+        if len(data["covariance"]) != b or [len(row) for row in triangle] != list(range(1, len(triangle) + 1)):
             raise ValueError("the covariance is not a triangle of the right size")
-        for i, row in enumerate(data["covariance"]):
+        covariance = np.zeros((len(triangle), len(triangle)))
+        for i, row in enumerate(triangle):
             covariance[i, : i + 1] = covariance[: i + 1, i] = [float(x) for x in row]
         model = IdentifiedModel(
             robot=robot,
@@ -303,16 +279,17 @@ def load_model(path: str | Path) -> IdentifiedModel:
             terms=tuple({str(name): float(c) for name, c in row["terms"].items()} for row in rows),
             value=np.array([float(row["value"]) for row in rows]),
             std=np.array([np.inf if row["std"] is None else float(row["std"]) for row in rows]),
-            covariance=covariance,
+            covariance=covariance[:b, :b],
             essential=None if data.get("essential") is None else tuple(map(str, data["essential"])),
             standard=_named(data.get("standard")),
             consistent=_named(data.get("consistent")),
-            fit=_error_table(data["fit"]),
-            validation=_error_table(data["validation"]),
+            fit=_table_of(TorqueError, data["fit"]),
+            validation=_table_of(TorqueError, data["validation"]),
             obtained=_plain_mapping(data["obtained"]),
             serve=str(data.get("serve", BASE)),
-            sets=_set_table(data.get("sets")),
-            friction_covariance=_terms_of_triangle(data.get("friction_covariance"), b),
+            sets=_table_of(SetErrors, data.get("sets")),
+            friction_covariance=None if of_terms is None else covariance[b:],
+            servo=servo_from_dict(data.get("servo")),
         )
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
@@ -347,24 +324,6 @@ def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
     ]
 
 
-def _triangle_of_terms(model: IdentifiedModel) -> dict[str, Plain]:
-    """Return the rows of the covariance's triangle that follow those of the base parameters, if they are known."""
-    C, b = model.friction_covariance, len(model.names)
-    return {} if C is None else {"friction_covariance": [row[: b + k + 1].tolist() for k, row in enumerate(C)]}
-
-
-def _terms_of_triangle(data: object, b: int) -> Array | None:
-    if data is None:
-        return None
-    if not isinstance(data, Sequence) or [len(row) for row in data] != list(range(b + 1, b + 1 + len(data))):
-        raise ValueError("the covariance of the friction terms is not of the right size")
-    C = np.zeros((len(data), b + len(data)))
-    for k, row in enumerate(data):
-        C[k, : b + k + 1] = [float(x) for x in row]
-        C[:k, b + k] = C[k, b : b + k]
-    return C
-
-
 def _finite(x: float) -> float | None:
     return float(x) if math.isfinite(x) else None
 
@@ -373,20 +332,12 @@ def _floats(values: Mapping[str, float] | None) -> dict[str, float] | None:
     return None if values is None else {name: float(v) for name, v in values.items()}
 
 
-def _error_table(data: object) -> dict[str, TorqueError]:
+def _table_of(kind: type[T], data: object) -> dict[str, T]:
     if data is None:
         return {}
     if not isinstance(data, Mapping):
         raise ValueError("the torque errors are not a table")
-    return {str(name): decode(TorqueError, row, str(name)) for name, row in data.items()}
-
-
-def _set_table(data: object) -> dict[str, SetErrors]:
-    if data is None:
-        return {}
-    if not isinstance(data, Mapping):
-        raise ValueError("the errors of the parameter sets are not a table")
-    return {str(name): decode(SetErrors, row, str(name)) for name, row in data.items()}
+    return {str(name): decode(kind, row, str(name)) for name, row in data.items()}
 
 
 def _named(data: object) -> dict[str, float] | None:

@@ -25,8 +25,8 @@ from ros2_dynid.identification.preparation.cutoffs import Cutoffs, CutoffThresho
 from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import FilterSetup, Prepared
+from ros2_dynid.identification.preparation.repetition import measure_motion_period
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
-from ros2_dynid.identification.regression.build_information import measure_motion_period
 from ros2_dynid.identification.regression.dissipative_fit import (
     dissipation_rows,
     dissipative_estimate,
@@ -39,6 +39,8 @@ from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples
 
+ROW_RATE, CUTOFF, MEMORY = 100.0, 15.0, 30.0
+"""Rows a second and joint [Hz], cut-off of the positions [Hz] and time constant of forgetting [s] by default."""
 DRIFT_SECONDS = 1.0
 """Time constant of the torque error that drift is judged by."""
 STILL_SPEED = 0.02
@@ -72,9 +74,9 @@ class OnlineEstimator:
         robot: Robot,
         rate: float,
         *,
-        row_rate: float = 100.0,
-        cutoff: float = 15.0,
-        memory: float = 30.0,
+        row_rate: float = ROW_RATE,
+        cutoff: float = CUTOFF,
+        memory: float = MEMORY,
         block: float = 1.0,
     ) -> None:
         """Start knowing nothing; `cutoff` of the positions [Hz], `memory` [s] after which rows count 1/e.

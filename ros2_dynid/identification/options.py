@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import numpy as np
 
+from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.friction_columns import AUTO, check_law
-from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, parse_sensor
+from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, effort_gains, parse_sensor
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Reading
 
 
-class Method(str, Enum):
+class Method(NamedChoice):
     """The estimators."""
 
     OLS = "ols"
@@ -41,12 +41,8 @@ class Method(str, Enum):
     RECURSIVE = "recursive"
     """From the last joint to the first."""
 
-    def __str__(self) -> str:
-        """Return the name that callers use."""
-        return self.value
 
-
-class VelocitySource(str, Enum):
+class VelocitySource(NamedChoice):
     """Where velocities come from."""
 
     AUTO = "auto"
@@ -56,13 +52,9 @@ class VelocitySource(str, Enum):
     MEASURED = "measured"
     """As recorded."""
 
-    def __str__(self) -> str:
-        """Return the name that callers use."""
-        return self.value
-
 
 DISTANCES = ("scaled", "euclidean")
-"""How a change of standard parameters is measured: in each link's own units, or in SI units as seed 002 prints it."""
+"""How a change of standard parameters is measured: in each link's own units, or in SI units as in Gautier 2013."""
 RELATIVE_STD = 0.1
 """Base parameters with a larger relative standard deviation are candidates to leave the essential ones."""
 
@@ -110,12 +102,13 @@ class PreparationOptions:
         )
 
     def gains_of(self, robot: Robot) -> Array:
-        """Return the drive gain of each active joint, shape (n,), 1 where none is given."""
+        """Return the drive gain of each active joint, shape (n,): the robot's where none is given."""
         unknown = set(self.gains) - set(robot.active_names)
         if unknown:
             hint = f"the robot has {', '.join(robot.active_names)}"
             raise InputError(f"a drive gain is given for {min(unknown)!r}", hint)
-        gains = np.array([self.gains.get(name, 1.0) for name in robot.active_names])
+        known = zip(robot.active_names, effort_gains(robot).tolist(), strict=True)
+        gains = np.array([self.gains.get(name, gain) for name, gain in known])
         if not np.all(np.isfinite(gains)) or np.any(gains == 0):
             hint = "give N.m (or N) for each unit of the recorded effort"
             raise InputError("a drive gain is zero or not finite", hint)
@@ -140,7 +133,7 @@ class IdentifyOptions:
     five, if there are no recordings to validate on and the data suffice. essential: drop parameters that the data do
     not support; essential_std: relative standard deviation above which one may be dropped; standard: standard
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
-    on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
+    on the leaders of essential parameters only, as in Gautier 2013 ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
     auto, or a law; prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
     which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor;
@@ -171,8 +164,10 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
-        if parse_sensor(self.torque_sensor) == DRIVE:
-            raise InputError("the torque sensor is at the motor", "write link, or link+Fc and the like")
+        second = parse_sensor(self.torque_sensor)
+        if second.drive == DRIVE or not second.gravity:
+            what = "at the motor" if second.gravity else "without gravity"
+            raise InputError(f"the torque sensor is {what}", "write link, or link+Fc and the like")
         if self.sensor not in SENSORS:
             check_sensors(self.sensor)
         if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,21 +25,27 @@ from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffDecisi
 from ros2_dynid.identification.friction_columns import PLAIN, hold_beyond
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared, fastest_speeds, temperature_range
-from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, tabulate_rows
+from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions, leave_out_copies
+from ros2_dynid.identification.preparation.rows import (
+    PlainRows,
+    Rows,
+    row_chunks,
+    row_count,
+    tabulate_rows,
+)
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.build_information import (
     BuildInformation,
     OnChunk,
     build_information,
-    find_motion_period,
 )
 from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
 from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
-from ros2_dynid.model.efforts import parse_sensor
+from ros2_dynid.model.efforts import measures_gravity, parse_sensor
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, with_gravity
 from ros2_dynid.progress import Progress
 
 if TYPE_CHECKING:
@@ -125,31 +131,50 @@ class Problem:
                     period=find_motion_period(p),
                 )
                 for k, p in enumerate(self.prepared)
-            ]
+            ],
+            find_repetitions(self.prepared),
         )
 
 
 @small_matrices
 def build_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
-    """Prepare the recordings, gather what their rows say, and let the data decide filters, delay and friction law."""
+    """Prepare the recordings, gather what their rows say, and let the data decide filters, delay and friction law.
+
+    The problem's robot has no gravity where the efforts hold none.
+    """
+    robot = robot if measures_gravity(robot) else with_gravity(robot, (0.0, 0.0, 0.0))
     base, delay = base_parameters(robot, method="closed-form"), options.preparation.delay is None
 
-    def build(prepared: Sequence[Prepared]) -> Information:
-        return build_information(robot, base, prepared, partial(_tell_rows, report), delay=delay)
+    def tabulate(prepared: Sequence[Prepared]) -> PlainRows | None:
+        """Return the rows that laws which are tried share; plain friction needs them once only."""
+        if options.friction == PLAIN:
+            return None
+        return tabulate_rows(robot, prepared, base.columns(robot), delay=delay)
 
-    prepared = prepare_recordings(robot, recordings, options, report)
-    information = build(prepared)
+    def build(prepared: Sequence[Prepared], plain: PlainRows | None = None) -> Information:
+        def tell(done: float) -> None:
+            report("regressor", 0.35 + 0.35 * done)
+
+        return build_information(robot, base, prepared, tell, delay=delay, plain_rows=plain)
+
+    prepared = leave_out_copies(prepare_recordings(robot, recordings, options, report))
+    plain = tabulate(prepared)
+    information = build(prepared, plain)
     cutoff = _decide_cutoff(prepared, information, build, options)
     if cutoff is not None and cutoff.cutoff is not None:
         lower = replace(options, preparation=replace(options.preparation, row_cutoff=cutoff.cutoff))
-        prepared = _with_cutoff_note(prepare_recordings(robot, recordings, lower, report), cutoff.cutoff)
-        information = build(prepared)
+        prepared = leave_out_copies(prepare_recordings(robot, recordings, lower, report))
+        prepared = _with_cutoff_note(prepared, cutoff.cutoff)
+        plain = tabulate(prepared)
+        information = build(prepared, plain)
+    before = prepared
     prepared, information, late = shift_late_efforts(prepared, information, build)
-    plain = tabulate_rows(robot, prepared, base.columns(robot), delay=delay) if options.friction != PLAIN else None
+    if prepared is not before:
+        plain = tabulate(prepared)
     law = choose_friction_law(robot, base, prepared, information, options.friction, options.method, plain)
     terms = hold_beyond(robot, law.terms, fastest_speeds(prepared))
     layout = law.information.layout
-    sensor = parse_sensor(options.torque_sensor)
+    sensor = parse_sensor(options.torque_sensor).drive
     return Problem(
         robot,
         base,
@@ -178,10 +203,6 @@ def _decide_cutoff(
 def _with_cutoff_note(prepared: Sequence[Prepared], cutoff: float) -> tuple[Prepared, ...]:
     note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {cutoff:g} Hz instead")
     return tuple(replace(part, notes=(*part.notes, note)) for part in prepared)
-
-
-def _tell_rows(report: Progress, done: float) -> None:
-    report("regressor", 0.35 + 0.35 * done)
 
 
 def _read_controller(file: str | Path | None, robot: Robot) -> JointController | None:

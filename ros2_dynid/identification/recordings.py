@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ros2_dynid.errors import Note
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
-from ros2_dynid.identification.preparation.prepare import prepare, prepare_pieces
+from ros2_dynid.identification.preparation.prepare import judge_motion, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, shift_effort
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import Progress
@@ -47,7 +47,7 @@ def prepare_recordings(
     progress_from: float = 0.05,
     progress_to: float = 0.35,
 ) -> tuple[Prepared, ...]:
-    """Return the recordings prepared for the robot.
+    """Return the recordings prepared for the robot, each joint of which moves in one of them at least.
 
     filters: of the recordings fitted to, which those held out pass too, and whose efforts were as late.
     """
@@ -61,7 +61,7 @@ def prepare_recordings(
         tell()
         one = _prepare(robot, recording, options, filters, tell)
         prepared.append(one if filters is None else shift_effort(one, filters.delay - one.filter.delay))
-    return tuple(prepared)
+    return judge_motion(robot, prepared) if filters is None else tuple(prepared)
 
 
 def _prepare(

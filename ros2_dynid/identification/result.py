@@ -15,7 +15,6 @@ from ros2_dynid.codec import Plain, encode
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import Candidates, Consistency
-from ros2_dynid.identification.choice import Choice
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.model_file import (
@@ -37,11 +36,13 @@ from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors
 from ros2_dynid.identification.scores import Scores
+from ros2_dynid.identification.served_set import Choice
+from ros2_dynid.identification.servo.model import DriveRow
 from ros2_dynid.identification.validation.cross_validation import ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
 from ros2_dynid.identification.validation.verdict import Remark
 from ros2_dynid.model.efforts import DRIVE, sensor_name
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.version import __version__
 
@@ -171,7 +172,9 @@ class IdentifyOutcome:
     friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
     sensors: which torque the effort of each joint is; second: other efforts that were fitted beside it, by joint.
     prior: what the estimate was drawn towards, if anything was tried. recommended: the estimator that suits the
-    data: another than `method` where encoder noise biases that one.
+    data: another than `method` where encoder noise biases that one. units: of each joint's effort, N.m or N; "all" if
+    they are alike. servos: the drives of a robot under position servos, identified without efforts, and rollout:
+    the errors of its positions [rad or m] by horizon and joint.
     """
 
     base: tuple[BaseRow, ...]
@@ -201,6 +204,9 @@ class IdentifyOutcome:
     sensors: Mapping[str, SensorRow] = field(default_factory=dict)
     second: Mapping[str, SecondSensor] = field(default_factory=dict)
     recommended: Method | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    servos: tuple[DriveRow, ...] = ()
+    rollout: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     model: str | None = None
     report: str | None = None
 
@@ -209,13 +215,14 @@ class IdentifyOutcome:
 class Identification:
     """All stages of an identification: the model, the outcome as data, and the torques of the report by name.
 
-    torques: "fit", and "validation" where there were recordings to validate on.
+    torques: "fit", and "validation" where there were recordings to validate on. problem: None of position servos,
+    which have no torques.
     """
 
     model: IdentifiedModel
     outcome: IdentifyOutcome
     torques: Mapping[str, TorqueData]
-    problem: Problem
+    problem: Problem | None
 
     @property
     def summary(self) -> dict[str, Plain]:
@@ -223,6 +230,30 @@ class Identification:
         data = encode(self.outcome)
         assert isinstance(data, dict)
         return data
+
+
+def assemble_servos(model: IdentifiedModel, verdict: tuple[Remark, ...], notes: tuple[str, ...]) -> Identification:
+    """Return the model of position servos and its outcome: nothing in it comes from torques."""
+    assert model.servo is not None
+    outcome = IdentifyOutcome(
+        base=model.table(),
+        essential=(),
+        standard={},
+        consistent={},
+        fit={},
+        validation={},
+        cond=None,
+        rows=0,
+        method=Method.DIDIM,
+        filter=Filter(0.0, None, None, 0.0, 0.0, 0.0, 0.0),
+        delay=Delay(0.0, None),
+        verdict=verdict,
+        notes=notes,
+        seconds=0.0,
+        servos=model.servo.rows(),
+        rollout=model.servo.errors,
+    )
+    return Identification(model, outcome, {}, None)
 
 
 def assemble_identification(
@@ -235,25 +266,9 @@ def assemble_identification(
     command: str,
 ) -> Identification:
     """Return the model and the outcome of the parameter set chosen; command: what to type to repeat it."""
-    model = _build_model(problem, candidates, scores, choice, options, command)
-    outcome = _build_outcome(problem, estimation, candidates, scores, choice, model, options)
-    torques = {"fit": choice.fitted.data}
-    if scores.comparisons is not None:
-        torques["validation"] = scores.comparisons[choice.served].data
-    return Identification(model, outcome, torques, problem)
-
-
-def _build_model(
-    problem: Problem,
-    candidates: Candidates,
-    scores: Scores,
-    choice: Choice,
-    options: IdentifyOptions,
-    command: str,
-) -> IdentifiedModel:
     estimate, selection, physical = candidates.estimate, candidates.selection, candidates.physical
     terms = identified_terms(problem.terms, estimate)
-    return model_of(
+    model = model_of(
         replace(problem.robot, friction=terms),
         problem.base,
         estimate.base,
@@ -264,11 +279,17 @@ def _build_model(
         consistent=physical.consistent,
         fit=choice.errors.fit,
         validation=choice.validation.errors,
-        obtained=_provenance(problem, candidates, scores, choice, options, command),
         serve=CONSISTENT if choice.served == CONSISTENT else BASE,
         sets=scores.sets,
         friction_covariance=friction_covariance(problem.terms, estimate) if terms else None,
     )
+    outcome = _build_outcome(problem, estimation, candidates, scores, choice, model, options)
+    obtained = _provenance(problem, estimate, choice, options, outcome)
+    obtained |= {"band_sigma": encode(scores.band_level), **({"command": command} if command else {})}
+    torques = {"fit": choice.fitted.data}
+    if scores.comparisons is not None:
+        torques["validation"] = scores.comparisons[choice.served].data
+    return Identification(replace(model, obtained=obtained), outcome, torques, problem)
 
 
 def _build_outcome(
@@ -290,13 +311,13 @@ def _build_outcome(
         validation=choice.validation.errors,
         validated_by=choice.validation.by,
         folds=choice.validation.folds,
-        cond=estimate.cond if np.isfinite(estimate.cond) else None,
+        cond=_finite(estimate.cond),
         rows=int(problem.information.rows.sum()),
         method=options.method,
         filter=problem.prepared[0].filter,
         delay=total_delay(problem, estimate),
         verdict=choice.remarks,
-        notes=_notes(problem),
+        notes=tuple(note.text for prepared in problem.prepared for note in prepared.notes),
         seconds=0.0,
         elimination=None if selection is None else _elimination(problem, selection),
         consistency=candidates.physical.consistency,
@@ -309,54 +330,46 @@ def _build_outcome(
         sensors=_sensor_rows(problem.robot, estimation.sensor_sides),
         second=_second_sensors(problem),
         recommended=estimation.advice.method,
+        units=effort_units(problem.robot),
     )
 
 
+def effort_units(robot: Robot) -> dict[str, str]:
+    """Return the unit of each active joint's effort, and under "all" the one that all have."""
+    units = {robot.joints[j - 1].name: unit_of(robot, f"off{j}") for j in robot.active}
+    return {**units, "all": next(iter(units.values()))} if len(set(units.values())) == 1 else units
+
+
 def _provenance(
-    problem: Problem,
-    candidates: Candidates,
-    scores: Scores,
-    choice: Choice,
-    options: IdentifyOptions,
-    command: str,
+    problem: Problem, estimate: Estimate, choice: Choice, options: IdentifyOptions, outcome: IdentifyOutcome
 ) -> dict[str, Plain]:
     """Return how the model was obtained, for the model file."""
-    prepared, estimate, validation = problem.prepared, candidates.estimate, choice.validation
-    trials = _friction_trials(problem.robot, problem.tried)
+    validation, told = choice.validation, ("filter", "rows", "cond", "delay", "verdict", "notes")
     obtained: dict[str, Plain] = {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "method": estimate.method.value,
         "options": encode(options),
         "data": [
             {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
-            for p in prepared
+            for p in problem.prepared
         ],
-        "filter": encode(prepared[0].filter),
-        "rows": int(problem.information.rows.sum()),
-        "cond": encode(estimate.cond),
+        **{name: encode(getattr(outcome, name)) for name in told},
         "singular_values": _singular_values(problem, estimate),
         "rank": estimate.rank,
         "sigma": encode(estimate.sigma),
-        "delay": encode(total_delay(problem, estimate)),
         "validated_by": {
             "data": validation.by.value,
             "folds": validation.folds,
             "left_out": validation.left_out.value,
         },
-        "verdict": [encode(remark) for remark in choice.remarks],
-        "notes": list(_notes(problem)),
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
-        **({"command": command} if command else {}),
-        "band_sigma": encode(scores.band_level),
     }
     decisions = {"row_cutoff": encode(problem.row_cutoff), "effort_delay": encode(problem.effort_delay)}
     obtained["decisions"] = {name: evidence for name, evidence in decisions.items() if evidence}
     if np.isfinite(estimate.dof):
         obtained["dof"] = estimate.dof
-    if candidates.prior_fit is not None:
-        obtained["prior"] = encode(_prior_use(problem, candidates.prior_fit))
-    if trials:
-        obtained["friction_tried"] = encode(trials)
+    tried = {"prior": outcome.prior, "friction_tried": outcome.friction_tried}
+    obtained |= {name: encode(one) for name, one in tried.items() if one}
     obtained["used"] = _speeds_and_loads(problem, choice)
     return obtained
 
@@ -414,12 +427,11 @@ def _sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, Sen
     """Return which torque the effort of each joint is, as it was used and as it was found."""
     rows, sensors = {}, find_link_sensors(sides)
     for j, name in zip(robot.active, robot.active_names, strict=True):
-        used, side = sensor_name(robot.joints[j - 1].measured_drive), sides.get(name)
+        used, side = str(robot.joints[j - 1].measured), sides.get(name)
         if side is None:
             rows[name] = SensorRow(used)
             continue
-        share = side.share if np.isfinite(side.share) else None
-        rows[name] = SensorRow(used, sensor_name(sensors.get(name, DRIVE)), side.clear, share)
+        rows[name] = SensorRow(used, sensor_name(sensors.get(name, DRIVE)), side.clear, _finite(side.share))
     return rows
 
 
@@ -432,12 +444,11 @@ def _second_sensors(problem: Problem) -> dict[str, SecondSensor]:
     bias = estimate.layout.sensor.stop - len(two.joints)
     for k, (joint, (error, torque, count)) in enumerate(zip(two.joints, second_errors(two, estimate), strict=True)):
         drive = drive_values(two, estimate, joint)
-        std = float(estimate.std[bias + k])
         rows[problem.robot.active_names[joint]] = SecondSensor(
             sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].measured_drive),
             fit=TorqueError(error / max(count, 1) ** 0.5, error / max(torque, 1e-300)),
             bias=float(estimate.value[bias + k]),
-            bias_std=std if np.isfinite(std) else None,
+            bias_std=_finite(estimate.std[bias + k]),
             drive={part: value for part, (value, _) in drive.items()},
             drive_std={part: spread for part, (_, spread) in drive.items()},
         )
@@ -462,28 +473,21 @@ def _elimination(problem: Problem, selection: Essential) -> Elimination:
     share = share_of_largest(W, tau, estimate.value)
     steps = tuple(
         EliminationStep(
-            parameter=names[step.parameter],
-            relative_std=step.relative_std if np.isfinite(step.relative_std) else None,
-            statistic=step.statistic,
-            limit=step.limit,
-            dropped=step.dropped,
-            growth=step.growth,
-            allowed=step.allowed,
+            **{**vars(step), "parameter": names[step.parameter], "relative_std": _finite(step.relative_std)}
         )
         for step in selection.steps
     )
     return Elimination(steps, dict(zip(names, share[estimate.layout.base].tolist(), strict=True)))
 
 
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
 def total_delay(problem: Problem, estimate: Estimate) -> Delay:
     """Return how late the effort was in all: what it was moved by, and what was estimated of the rest."""
-    estimated = bool(estimate.layout.n_delay) and np.isfinite(estimate.delay_std)
-    return Delay(problem.prepared[0].filter.delay + estimate.delay, estimate.delay_std if estimated else None)
-
-
-def _notes(problem: Problem) -> tuple[str, ...]:
-    """Return what was done to the recordings."""
-    return tuple(note.text for prepared in problem.prepared for note in prepared.notes)
+    std = _finite(estimate.delay_std) if estimate.layout.n_delay else None
+    return Delay(problem.prepared[0].filter.delay + estimate.delay, std)
 
 
 def _singular_values(problem: Problem, estimate: Estimate) -> list[float]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import Candidates, PriorChoice, build_candidate_fits, choose_prior
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions, Method
+from ros2_dynid.identification.preparation.repetition import is_copy
 from ros2_dynid.identification.preparation.rows import with_gear_torque
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
@@ -136,6 +138,12 @@ def predict_recordings(
     prepared = prepare_recordings(
         problem.robot, recordings, options, report, filters=filters, progress_from=0.85, progress_to=0.85
     )
+    for part in prepared:
+        if any(is_copy(part, fitted) for fitted in problem.prepared):
+            raise InputError(
+                f"{part.source} is to be validated on and is fitted to as well",
+                "validate on another recording, or on none",
+            )
     spread = TorqueScatter(estimate.covariance, estimate.identified, estimate.sigma, estimate.dof)
     compared = {}
     for name, value in values.items():

@@ -21,9 +21,9 @@ from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.regression.error_bars import half_width
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import half_width
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names

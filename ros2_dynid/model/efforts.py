@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a joint's effort means: where it is measured, and what the robot itself adds to a commanded one.
+"""What a joint's effort means: what a measured one holds, and what the robot itself adds to a commanded one.
 
-Where a joint's effort is measured: at the motor, including rotor inertia and friction, or at the link.
+What a measured effort holds:
 
-    motor      Ia ddq + Fv dq + Fc sign(dq) is part of it: motor currents, motor torque times the gear's ratio
-    link       none of it is: a torque sensor between gear and link
-    link+Fc    a part is, by its parameters: what acts beyond the sensor, such as the dry friction of a seal
+    motor                         the torque of the drive, Ia ddq + Fv dq + Fc sign(dq) included: motor currents times
+                                  their gain, motor torque times the gear's ratio
+    link                          none of these: a torque sensor between gear and link
+    link+Fc                       some, by their parameters: what acts beyond the sensor, such as dry friction of a seal
+    motor-gravity                 all but gravity, which the robot's controller compensates by itself
+    motor-gravity-friction:0.8    and without 0.8 of the friction; -friction alone: without any
+
+A model is one of the efforts that it was identified from: its torque lacks what they lack.
 
 What a robot itself adds to a commanded effort: nothing, what holds it still, a share of its friction.
 
@@ -15,7 +20,8 @@ What a robot itself adds to a commanded effort: nothing, what holds it still, a 
     arm-gravity                   the same without the payload, which it does not know
     gravity+friction:0.8          and 0.8 of the friction of a moving joint; friction:0.8 alone is possible, too
 
-What we command is the model's torque minus that, so a declaration that is wrong applies gravity twice, or not at all.
+What we command is the torque of the motors minus that, so a declaration that is wrong applies gravity twice, or not at
+all. Of what the efforts lack and the robot adds, nothing is left to subtract.
 """
 
 from __future__ import annotations
@@ -38,15 +44,10 @@ if TYPE_CHECKING:
 DRIVE = ("Ia", "Fv", "Fc")
 """Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
 MOTOR, LINK = "motor", "link"
-
-
-def parse_sensor(sensor: str) -> tuple[str, ...]:
-    """Return the drive parameters, of Ia, Fv and Fc, that an effort measured there includes."""
-    side, *parts = sensor.split("+")
-    wrong = side not in (MOTOR, LINK) or (side == MOTOR and parts) or any(part not in DRIVE for part in parts)
-    if wrong or len(set(parts)) != len(parts):
-        raise InputError(f"the sensor is {sensor!r}", "write motor, link, or link+Fc and the like with Ia, Fv, Fc")
-    return DRIVE if side == MOTOR else _in_order(parts)
+SENSOR_CHOICES = "motor, link, link+Fc and the like with Ia, Fv, Fc; and -gravity, -friction:SHARE for what is missing"
+_SENSOR = re.compile(
+    r"(?P<side>motor|link)(?P<parts>(\+(Ia|Fv|Fc))*)(?P<gravity>-gravity)?(?P<friction>-friction(:(?P<share>[0-9.e-]+))?)?"
+)
 
 
 def _in_order(parts: Iterable[str]) -> tuple[str, ...]:
@@ -54,24 +55,70 @@ def _in_order(parts: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for part in DRIVE if part in selection)
 
 
-def sensor_name(measured_drive: Iterable[str]) -> str:
+@dataclass(frozen=True)
+class MeasuredEffort:
+    """What the effort measured at one joint holds.
+
+    drive: of Ia, Fv and Fc, in this order; gravity: whether that is in it; missing: the share of friction, 0 to below
+    1, that is not in it although Fv and Fc are; gain: torque [N.m or N] in one unit of the effort, such as N.m/A.
+    """
+
+    drive: tuple[str, ...] = DRIVE
+    gravity: bool = True
+    missing: float = 0.0
+    gain: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no sensor measures."""
+        if self.drive != _in_order(self.drive):
+            raise InputError(f"its effort includes {self.drive}", f"name some of {', '.join(DRIVE)}, in this order")
+        if not 0.0 <= self.missing < 1.0:
+            raise InputError(f"of friction {self.missing:g} is not in the effort", "give a share from 0 to below 1")
+        if not np.isfinite(self.gain) or self.gain == 0.0:
+            raise InputError(f"the gain of the effort is {self.gain:g}", "give N.m (or N) for each unit of the effort")
+
+    def __str__(self) -> str:
+        """Return it as it is declared, without its gain."""
+        side = MOTOR if self.drive == DRIVE else "+".join((LINK, *self.drive))
+        missing = f"-friction:{self.missing!r}" if self.missing else ""
+        return side + ("" if self.gravity else "-gravity") + missing
+
+
+MOTOR_TORQUE = MeasuredEffort()
+
+
+def parse_sensor(sensor: str) -> MeasuredEffort:
+    """Return what an effort declared by a text such as link+Fc or motor-gravity holds."""
+    declared = _SENSOR.fullmatch(sensor)
+    parts = [part for part in (declared["parts"] if declared else "").split("+") if part]
+    try:
+        missing = float(declared["share"] or 1.0) if declared and declared["friction"] else 0.0
+    except ValueError:
+        missing = np.nan
+    at_motor = declared is not None and declared["side"] == MOTOR
+    wrong = declared is None or (at_motor and parts) or len(set(parts)) != len(parts)
+    if wrong or declared is None or not 0.0 <= missing <= 1.0 or (missing and not at_motor):
+        raise InputError(f"the sensor is {sensor!r}", f"write {SENSOR_CHOICES}")
+    drive = DRIVE if at_motor else _in_order(parts)
+    if missing == 1.0:
+        return MeasuredEffort(("Ia",), not declared["gravity"])
+    return MeasuredEffort(drive, not declared["gravity"], missing)
+
+
+def sensor_name(drive: Iterable[str]) -> str:
     """Return the name of a sensor whose effort includes these drive parameters."""
-    parts = _in_order(measured_drive)
-    return MOTOR if parts == DRIVE else "+".join((LINK, *parts))
+    return str(MeasuredEffort(_in_order(drive)))
 
 
-def with_sensors(robot: Robot, measured_drive: Mapping[str, Iterable[str]]) -> Robot:
-    """Return the robot whose joint efforts, by name, include these drive parameters; the others are dropped.
+def with_sensors(robot: Robot, measures: Mapping[str, MeasuredEffort]) -> Robot:
+    """Return the robot whose joint efforts, by name, hold this; drive parameters in none of them are dropped.
 
     A priori values and friction terms that the efforts do not include are no part of the robot's torque.
     """
-    unknown = [name for name in measured_drive if name not in robot.active_names]
+    unknown = [name for name in measures if name not in robot.active_names]
     if unknown:
         raise InputError(f"sensor of the joint {unknown[0]!r}", f"the robot has {', '.join(robot.active_names)}")
-    drive_parts = {name: _in_order(parts) for name, parts in measured_drive.items()}
-    joints = tuple(
-        replace(joint, measured_drive=drive_parts.get(joint.name, joint.measured_drive)) for joint in robot.joints
-    )
+    joints = tuple(replace(joint, measures=measures.get(joint.name, joint.measures)) for joint in robot.joints)
     unmeasured = {f"{part}{j}" for j, one in enumerate(joints, 1) for part in DRIVE if part not in one.measured_drive}
     parameters = {name: value for name, value in robot.parameters.items() if name not in unmeasured}
     terms = tuple(term for term in robot.friction if joints[term.joint - 1].measured_drive == DRIVE)
@@ -79,11 +126,27 @@ def with_sensors(robot: Robot, measured_drive: Mapping[str, Iterable[str]]) -> R
 
 
 def declared_sensors(robot: Robot, text: str) -> Robot:
-    """Return the robot with the sensors of a request: one for all joints, or JOINT=SENSOR,JOINT=SENSOR."""
-    if "=" not in text:
-        return with_sensors(robot, dict.fromkeys(robot.active_names, parse_sensor(text)))
-    pairs = [part.partition("=") for part in text.split(",")]
-    return with_sensors(robot, {name.strip(): parse_sensor(sensor.strip()) for name, _, sensor in pairs})
+    """Return the robot with the sensors of a request: one for all joints, or JOINT=SENSOR,JOINT=SENSOR.
+
+    Gains stay as they are.
+    """
+    if "=" in text:
+        pairs = [part.partition("=") for part in text.split(",")]
+        declared = {name.strip(): parse_sensor(sensor.strip()) for name, _, sensor in pairs}
+    else:
+        declared = dict.fromkeys(robot.active_names, parse_sensor(text))
+    gains = {joint.name: joint.measured.gain for joint in robot.joints}
+    return with_sensors(robot, {name: replace(one, gain=gains.get(name, 1.0)) for name, one in declared.items()})
+
+
+def effort_gains(robot: Robot) -> NDArray[np.float64]:
+    """Return the torque in one unit of the effort measured at each active joint, shape (n,)."""
+    return np.array([robot.joints[j - 1].measured.gain for j in robot.active])
+
+
+def measures_gravity(robot: Robot) -> bool:
+    """Return whether the efforts hold gravity; it is the same at all joints (robot.py)."""
+    return all(robot.joints[j - 1].measured.gravity for j in robot.active)
 
 
 def check_sensors(text: str) -> None:
@@ -182,6 +245,20 @@ def added_by_joint(robot: Robot) -> AddedByJoint | None:
         np.array([one.payload for one in declarations]),
         np.array([one.friction for one in declarations]),
     )
+
+
+def added_beyond_model(robot: Robot) -> AddedByJoint | None:
+    """Return what the robot adds of the torque of its model, which lacks what the measured efforts lack, or None.
+
+    Gravity that they lack is not in the model. Of friction F the model has s F and the robot adds a F, so the motors
+    need (1 - a) F more: the model's less 1 - (1 - a) / s of it, which is below 0 where efforts lack more than a F.
+    """
+    adds = added_by_joint(robot)
+    if adds is None:
+        return None
+    measured = [robot.joints[j - 1].measured for j in robot.active]
+    held, share = np.array([one.gravity for one in measured]), np.array([1.0 - one.missing for one in measured])
+    return AddedByJoint(adds.gravity & held, adds.payload & held, 1.0 - (1.0 - adds.friction) / share)
 
 
 @dataclass(frozen=True, eq=False)

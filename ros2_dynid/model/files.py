@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import reprlib
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,20 +29,33 @@ MAX_EXPANDED = 100_000
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
-    """Return a file's bytes; refuse what is not there, not a file, or larger than `limit` bytes."""
+def missing(path: str | Path) -> InputError:
+    """Return the error of a path that leads to nothing."""
+    if os.path.islink(path):  # noqa: PTH114
+        return InputError("this symbolic link leads to nothing", "correct the link", str(path))
+    return InputError("there is no such file or folder", "check the path", str(path))
+
+
+def read_bytes(path: Path, limit: int, hint: str = "give the description of one robot") -> bytes:
+    """Return a file's bytes; refuse what is not there, not a file, or, with a hint, larger than `limit` bytes."""
     source = str(path)
     try:
         if path.is_dir():
-            raise InputError("this is a directory", "give a file", source)
-        with path.open("rb") as stream:
+            raise InputError("this is a folder", "give a file", source)
+        if path.is_symlink() and not path.exists():
+            raise missing(path)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:  # noqa: PTH123
+            if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+                os.set_blocking(stream.fileno(), True)  # waits for who writes; others that have nothing are refused
             data = stream.read(limit + 1)
+        if data is None:
+            raise InputError("it has nothing to read", "give a file", source)
     except FileNotFoundError:
         raise InputError("there is no such file", "check the path", source) from None
     except (OSError, ValueError) as error:
         raise InputError(f"it cannot be read ({error})", "check the path and its permissions", source) from None
     if len(data) > limit:
-        raise InputError(f"it has more than {limit / 1e6:g} MB", "give the description of one robot", source)
+        raise InputError(f"it has more than {limit / 1e6:g} MB", hint, source)
     return data
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import merged
 from ros2_dynid.model.mdh import Axis, inverse, mdh_table, rotation_about, snap_axes, transform
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Joint, Limits, Passive, Robot
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Limits, Passive, Robot
 from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list, parse_urdf
 
 
@@ -52,7 +52,7 @@ class PlacedLink:
 
 @dataclass(frozen=True)
 class Subchain:
-    """The moving part of a URDF at the zero position, in the base link's frame; gravity direction `up` (3,) in its
+    """The moving part of a URDF at the zero position, gravity (3,) and its opposite direction `up`, in the base link's
     frame.
     """
 
@@ -60,6 +60,7 @@ class Subchain:
     base_link: str
     joints: tuple[PlacedJoint, ...]
     links: tuple[PlacedLink, ...]
+    gravity: Array
     up: Array
     notes: tuple[str, ...] = ()
 
@@ -91,6 +92,7 @@ def select_chain(
     carrier = {joint.child: joint for joint in tree.joints.values()}
     on_chain = _joints_on_chain(tree, base, tip_link, carrier)
     motions = _motions(tree, hold, on_chain, notes)
+    _refuse_loops(tree, motions)
     joints, links = _place(tree, base, motions)
     if not joints:
         hint = (
@@ -104,11 +106,13 @@ def select_chain(
     while link in carrier:
         root_to_base = _fixed_pose(carrier[link], motions) @ root_to_base
         link = carrier[link].parent
-    # Gravity points down in the root's frame, however the base link is mounted on it.
-    up = root_to_base[2, :3].copy()
+    # Gravity is given in the root's frame, however the base link is mounted on it.
+    gravity = root_to_base[:3, :3].T @ tree.gravity
+    strength = np.linalg.norm(gravity)
+    up = -gravity / strength if strength > 0.0 else root_to_base[2, :3].copy()
     if base != tree.root and up[2] < 1.0 - 1e-12:
         notes.append(f"gravity is turned into the frame of base link {base!r}, which is not upright in {tree.root!r}")
-    return Subchain(tree, base, tuple(joints), tuple(links), up, tuple(notes))
+    return Subchain(tree, base, tuple(joints), tuple(links), gravity, up, tuple(notes))
 
 
 def _choose(kind: str, names: Mapping[str, object]) -> str:
@@ -175,6 +179,16 @@ def _motions(
     for joint in tree.joints.values():
         _follow(tree, joint, motions, on_chain)
     return motions
+
+
+def _refuse_loops(tree: UrdfTree, motions: Mapping[str, _JointMotion]) -> None:
+    """Refuse constraints that are not read, unless all the joints that they bind are held."""
+    for constraint, names in tree.loops:
+        moving = sorted(name for name in names if name not in motions or motions[name].factors)
+        if moving:
+            what = f"{constraint} binds {name_list('joint', moving)}, which cannot be read"
+            hint = Text("choose a chain without it by ", Option("tip_link"), " or hold them: ", Option("hold"))
+            raise InputError(what, hint, tree.source)
 
 
 def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _JointMotion], on_chain: set[str]) -> None:
@@ -252,15 +266,17 @@ def robot_from_tree(
     """Return the robot of a parsed URDF, or of a sub-chain of it with the other joints held."""
     chain = select_chain(tree, base_link, tip_link, hold)
     axes = [Axis(joint.parent, joint.axis, joint.pose[:3, 3]) for joint in chain.joints]
-    axes, changes = snap_axes(axes, chain.up)
+    snapped, changes = snap_axes(axes, chain.up)
+    axes = axes if tree.exact else snapped
     rows, frames = mdh_table(axes, _reference_x(chain.joints[0], axes[0].direction))
     notes = [*tree.notes, *chain.notes]
     if changes:
         names = [chain.joints[number - 1].urdf.name for number in changes]
-        notes.append(
-            f"axes that were parallel or perpendicular but for rounding taken as exactly so (largest change "
-            f"{max(changes.values()):.1e} rad): {name_list('joint', names)}"
-        )
+        largest = f"(largest change {max(changes.values()):.1e} rad): {name_list('joint', names)}"
+        if tree.exact:
+            notes.append(f"axes that are parallel or perpendicular but for rounding kept as they are {largest}")
+        else:
+            notes.append(f"axes that were parallel or perpendicular but for rounding taken as exactly so {largest}")
     joints = tuple(
         Joint(
             name=chain_joint.urdf.name,
@@ -273,6 +289,7 @@ def robot_from_tree(
             theta=row.theta,
             r=row.r,
             limits=_limits(chain_joint.urdf, notes),
+            servo=chain_joint.urdf.servo,
         )
         for chain_joint, row in zip(chain.joints, rows, strict=True)
     )
@@ -288,7 +305,7 @@ def robot_from_tree(
     return Robot(
         name=tree.name,
         joints=joints,
-        gravity=STANDARD_GRAVITY[2] * _tidy(chain.up),
+        gravity=_tidy(chain.gravity),
         base=_tidy(frames[0]),
         tools=_tools(chain, frames, tip_link),
         passive=passive,
@@ -339,6 +356,10 @@ def _tools(chain: Subchain, frames: Array, tip_link: str | None) -> dict[str, tu
     }
 
 
+def _drive_values(joint: UrdfJoint) -> dict[str, float]:
+    return {"Ia": joint.armature, "Fv": joint.damping, "Fc": joint.friction}
+
+
 def _parameters(chain: Subchain, frames: Array, notes: list[str]) -> dict[str, float]:
     """Return the standard parameters: the links that each joint carries, seen from its frame; damping and friction."""
     parameters: dict[str, float] = {}
@@ -365,7 +386,7 @@ def _parameters(chain: Subchain, frames: Array, notes: list[str]) -> dict[str, f
         from_base = inverse(frames[number])
         bodies = [(tree.links[link.name], link.pose) for link in links_of_joint[number]]
         body = merged(body.moved(from_base @ pose) for body, pose in bodies if body is not None)
-        values = body.standard() | {"Fv": joint.urdf.damping, "Fc": joint.urdf.friction}
+        values = body.standard() | _drive_values(joint.urdf)
         parameters |= {f"{kind}{number}": value for kind, value in values.items() if value != 0.0}
         for kind, value in (("damping", joint.urdf.damping), ("friction", joint.urdf.friction)):
             if value < 0:

@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Load any robot description: URDF, xacro, robot file, or the name of a shipped robot."""
+"""Load any robot description: URDF, xacro, MJCF, robot file, or the name of a shipped robot."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
 from ros2_dynid.model.files import MAX_YAML, as_mapping, parse_yaml, read_bytes
+from ros2_dynid.model.from_mjcf import robot_from_mjcf
 from ros2_dynid.model.from_urdf import ChainOptions, robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict
-from ros2_dynid.model.urdf import MAX_BYTES
+from ros2_dynid.model.urdf import MAX_BYTES, root_tag
 
 __all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots", "urdf_of"]
 
-YAML_SUFFIXES = (".yaml", ".yml")
+YAML_SUFFIXES, XML_SUFFIXES = (".yaml", ".yml"), (".urdf", ".xml")
+MJCF_ROOT = "mujoco"
+"""First element of an MJCF file."""
+ROBOT_HINT = "give a .urdf, .xacro, .xml or .yaml file; to identify, the robot comes first, then the recordings"
 
 
 def load_robot(
@@ -29,12 +36,14 @@ def load_robot(
     hold: Mapping[str, float] | None = None,
     joint_limits: str | Path | None = None,
 ) -> Robot:
-    """Return the robot of a URDF, a xacro file, a robot file, or of a shipped robot's name such as "puma560".
+    """Return the robot of a URDF, a xacro file, an MJCF, a robot file, or of a shipped robot's name such as "puma560".
 
-    `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF, with the joints left
-    out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
+    `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF or MJCF, with the
+    joints left out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
     """
     file = find_robot_file(path)
+    if file.is_dir():
+        raise InputError("a folder is no robot", ROBOT_HINT, str(path))
     chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}))
     suffix = file.suffix.lower()
     if suffix in YAML_SUFFIXES:
@@ -42,12 +51,19 @@ def load_robot(
     elif suffix == ".xacro":
         robot = robot_from_urdf_string(_run_xacro(file), source=str(path), **chain)
     else:
-        data = read_bytes(file, MAX_BYTES)
-        start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
-        if suffix not in (".urdf", ".xml") and not start.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
-            raise InputError("neither a URDF nor a robot file", "use the suffix .urdf, .xacro or .yaml", str(path))
-        robot = robot_from_urdf_string(data, source=str(path), **chain)
+        robot = _xml_file(file, str(path), chain)
     return robot if joint_limits is None else with_joint_limits(robot, joint_limits)
+
+
+def _xml_file(file: Path, source: str, chain: ChainOptions) -> Robot:
+    """Return the robot of a URDF or an MJCF file."""
+    data = read_bytes(file, MAX_BYTES)
+    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if file.suffix.lower() not in XML_SUFFIXES and not start.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
+        raise InputError("neither a URDF nor a robot file", ROBOT_HINT, source)
+    if root_tag(data) == MJCF_ROOT:
+        return robot_from_mjcf(file, source=source, **chain)
+    return robot_from_urdf_string(data, source=source, **chain)
 
 
 def _robot_file(file: Path, chain: ChainOptions) -> Robot:
@@ -107,7 +123,7 @@ def urdf_of(
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
 ) -> tuple[Path | None, ChainOptions]:
-    """Return the URDF that a robot comes from, None for a table or a xacro file, and the sub-chain it is read with.
+    """Return the URDF that a robot comes from, None for another kind of file, and the sub-chain it is read with.
 
     A robot file that names a URDF may name base_link, tip_link and hold too.
     """
@@ -123,7 +139,8 @@ def urdf_of(
             tip_link=chain["tip_link"] or data.get("tip_link"),
             hold={**(data.get("hold") or {}), **chain["hold"]},
         )
-    return (file if file.suffix.lower() in (".urdf", ".xml") else None), chain
+    is_urdf = file.suffix.lower() in XML_SUFFIXES and root_tag(read_bytes(file, MAX_BYTES)) != MJCF_ROOT
+    return (file if is_urdf else None), chain
 
 
 def shipped_robots() -> dict[str, Path]:
@@ -153,15 +170,31 @@ def _config_folder() -> Path | None:
     return None
 
 
+XACRO_SECONDS, XACRO_BYTES = 5, 400_000_000
+"""Processor time [s] and memory [bytes] of xacro: its files are programs, and 100 bytes of one could take any."""
+_XACRO = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, ({XACRO_SECONDS},) * 2)
+resource.setrlimit(resource.RLIMIT_AS, ({XACRO_BYTES},) * 2)
+import xacro
+try:
+    sys.stdout.write(xacro.process_file(sys.argv[1]).toxml())
+except BaseException as error:
+    sys.exit(" ".join(str(error).split())[:200] or type(error).__name__)
+"""
+
+
 def _run_xacro(file: Path) -> str:
-    """Return the URDF that xacro makes of a file."""
+    """Return the URDF that xacro makes of a file, in a process with limits."""
     read_bytes(file, MAX_BYTES)
-    try:
-        xacro = importlib.import_module("xacro")
-    except ImportError:
-        raise MissingPackageError("xacro", f"{file}: a xacro file") from None
-    try:
-        return str(xacro.process_file(str(file)).toxml())
-    except Exception as error:  # xacro raises whatever an expression in the file raised
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"xacro refuses it: {text[:200]}", "correct it, or give the URDF", str(file)) from None
+    if importlib.util.find_spec("xacro") is None:
+        raise MissingPackageError("xacro", f"{file}: a xacro file")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", _XACRO, file], capture_output=True, encoding="utf-8", errors="replace", env=environment
+    )
+    if run.returncode == 0:
+        return run.stdout
+    lines = run.stderr.strip().splitlines()
+    why = f"it takes more than {XACRO_SECONDS} s" if run.returncode < 0 else lines[-1] if lines else "MemoryError"
+    raise InputError(f"xacro refuses it: {why[:200]}", "correct it, or give the URDF", str(file))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Standard parameters: their order, names, units and groups (DESIGN conventions; seed 002, eq. 3).
+"""Standard parameters: their order, names, units and groups (DESIGN conventions; Gautier 2013, eq. 3).
 
 chi = [chi_1 ... chi_n, coupling], chi_j = [XX XY XZ YY YZ ZZ MX MY MZ M Ia Fv Fc off] of joint j, then for each coupled
 motor k: Iam_k (if independent), Fvm_k, Fcm_k, then for each spring, compensator or cable i its coefficients among
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,6 +52,7 @@ def by_joint(robot: Robot, chi: Array) -> Array:
     return chi[: JOINT * robot.n].reshape(robot.n, JOINT)
 
 
+@lru_cache(maxsize=4096)
 def split_name(name: str) -> tuple[str, int]:
     """Return kind and joint number of a standard parameter: ("ZZ", 1) for "ZZ1"."""
     match = _NAME.fullmatch(name)
@@ -75,6 +77,7 @@ def force_slice(robot: Robot) -> slice:
     return slice(size - sum(len(force.powers) for force in robot.forces), size)
 
 
+@lru_cache(maxsize=4096)
 def group_of(name: str) -> str:
     """Return "inertial", "rotor", "friction", "offset" or "force" for a standard parameter's name."""
     kind, _ = split_name(name)
@@ -104,6 +107,40 @@ def unit_of(robot: Robot, name: str) -> str:
     if kind in ("Fv", "Fvm"):
         return "N.s/m" if prismatic else "N.m.s/rad"
     return "N" if prismatic else "N.m"
+
+
+def explain_kind(kind: str, number: int) -> str:
+    """Return in words what a standard parameter is: `number` is that of the joint, of a force that of the element."""
+    if kind in INERTIA:
+        one, other = kind[0].lower(), kind[1].lower()
+        what = f"moment of inertia of link {number} about axis {one}"
+        product = f"product of inertia of link {number} of axes {one} and {other}"
+        return f"{what if one == other else product}, at the origin of frame {number}"
+    if kind in FIRST_MOMENT:
+        return f"mass of link {number} times its centre of mass along axis {kind[1].lower()} of frame {number}"
+    if kind in SYMBOLS:
+        return f"coefficient of elastic element {number}"
+    return KIND_TEXTS[kind].format(j=number)
+
+
+def explain_parameter(name: str, leader: str) -> str:
+    """Return in words what a base parameter is: ZZR1 with the leader ZZ1; an R says that it absorbed others."""
+    kind, number = split_name(leader)
+    absorbed = "" if name == leader else "; with R: and what other parameters add to the same torque"
+    return explain_kind(kind, number) + absorbed
+
+
+KIND_TEXTS = {
+    "M": "mass of link {j}",
+    "Ia": "rotor inertia of drive {j}, on the joint's side",
+    "Fv": "viscous friction of joint {j}",
+    "Fc": "Coulomb friction of joint {j}",
+    "off": "offset of the effort of joint {j}",
+    "Iam": "inertia of the coupling of motor {j}",
+    "Fvm": "viscous friction of motor {j} of a coupling",
+    "Fcm": "Coulomb friction of motor {j} of a coupling",
+}
+"""What the parameters are that are no inertia of a link, joint {j} counted from 1."""
 
 
 def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import DRIVE, AddedEffort
+from ros2_dynid.model.efforts import DRIVE, MOTOR_TORQUE, AddedEffort, MeasuredEffort
 from ros2_dynid.model.forces import Force
 from ros2_dynid.model.friction_kinds import FrictionTerm
 
@@ -37,14 +37,24 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Servo:
+    """Position servo of a joint: tau = kp (q_r - q) - kd dq, with kp [N.m/rad or N/m] and kd [N.m.s/rad or N.s/m].
+
+    Its largest torque is the joint's effort limit.
+    """
+
+    kp: float
+    kd: float
+
+
+@dataclass(frozen=True)
 class Joint:
     """Joint j and its frame, fixed to link j, z_j along the joint's axis.
 
     The transform from frame a(j) (`parent`) to frame j is Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta)
     Trans(z,r), with theta + q for a revolute joint (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad,
-    lengths in m. measured_drive: drive parameters, of Ia, Fv and Fc, that the joint's effort sensor includes
-    (efforts.py): all at the motor, none at the link. adds: what the robot adds to a commanded effort (efforts.py);
-    None: not declared.
+    lengths in m. measures: what the joint's measured effort holds; adds: what the robot adds to a commanded one
+    (efforts.py); servo: a priori gains of its position servo; None: not declared.
     """
 
     name: str
@@ -59,8 +69,19 @@ class Joint:
     limits: Limits = Limits()
     symbols: Mapping[str, str] = field(default_factory=dict)
     """The geometry's own symbols, for readable expressions: {"d": "D3", "r": "R3"}."""
-    measured_drive: tuple[str, ...] = DRIVE
+    measures: MeasuredEffort | None = None
     adds: AddedEffort | None = None
+    servo: Servo | None = None
+
+    @property
+    def measured(self) -> MeasuredEffort:
+        """What the measured effort holds: as declared, else the torque of the motor."""
+        return self.measures or MOTOR_TORQUE
+
+    @property
+    def measured_drive(self) -> tuple[str, ...]:
+        """Drive parameters, of Ia, Fv and Fc, that the effort holds: all at the motor, none at the link."""
+        return self.measured.drive
 
 
 @dataclass(frozen=True)
@@ -68,7 +89,7 @@ class Coupling:
     """Motor k that is coupled to several joints: its coordinate on the joint side is the sum of weights[j] q_j.
 
     The rotor's inertia Ia_k couples into all those joints (as a parameter of its own, Iam_k, if
-    `independent_inertia`), and the motor has friction parameters Fvm_k and Fcm_k of its own (seed 002, eq. 34, 35).
+    `independent_inertia`), and the motor has friction parameters Fvm_k and Fcm_k of its own (Gautier 2013, eq. 34, 35).
     """
 
     motor: int
@@ -243,9 +264,6 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
     for j, joint in enumerate(robot.joints, start=1):
         if joint.measured_drive == DRIVE:
             continue
-        if joint.measured_drive != tuple(part for part in DRIVE if part in joint.measured_drive):
-            hint = f"name some of {', '.join(DRIVE)}, in this order"
-            raise InputError(f"joint {joint.name!r}: its effort includes {joint.measured_drive}", hint, robot.name)
         if j in coupled_joints or j in passive:
             kind = "is passive" if j in passive else "has a coupled motor"
             what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"
@@ -254,6 +272,9 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
         if robot.joints[term.joint - 1].measured_drive != DRIVE:
             what = f"friction term {term.name} belongs to a joint whose effort is measured at the link"
             raise InputError(what, "leave the term out", robot.name)
+    if len({joint.measured.gravity for j, joint in enumerate(robot.joints, 1) if j not in passive}) > 1:
+        hint = "declare it alike at all joints: the robot's controller compensates gravity, or it does not"
+        raise InputError("the efforts of some joints hold gravity, those of others do not", hint, robot.name)
 
 
 def check_gravity(gravity: Sequence[float]) -> None:

@@ -19,11 +19,10 @@ from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.efforts import (
     CHOICES,
-    DRIVE,
     AddedEffort,
+    MeasuredEffort,
     added_effort,
     parse_sensor,
-    sensor_name,
     with_added_effort,
     with_sensors,
 )
@@ -33,7 +32,18 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.mdh import NOTE_ANGLE, snap_angle
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Coupling, Joint, Limits, Passive, Robot
+from ros2_dynid.model.robot import (
+    PRISMATIC,
+    REVOLUTE,
+    STANDARD_GRAVITY,
+    Array,
+    Coupling,
+    Joint,
+    Limits,
+    Passive,
+    Robot,
+    Servo,
+)
 
 ANGLES = ("gamma", "alpha", "theta")
 LENGTHS = ("b", "d", "r")
@@ -45,7 +55,7 @@ ROBOT_KEYS = (
 )
 TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference", "recorded_speed")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
-JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols", "sensor")
+JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols", "sensor", "servo")
 
 UrdfReader = Callable[[str, ChainOptions], Robot]
 """Reads the URDF that a robot file names, given the path and the sub-chain to read."""
@@ -73,8 +83,8 @@ def robot_from_dict(
     parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
         robot = replace(robot, parameters=parameters, friction=_friction(robot, top, source))
-        sensed = {joint.name: joint.measured_drive for joint in robot.joints if joint.measured_drive != DRIVE}
-        return with_sensors(robot, sensed) if sensed else robot
+        measures = {joint.name: joint.measures for joint in robot.joints if joint.measures is not None}
+        return with_sensors(robot, measures) if measures else robot
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
 
@@ -135,11 +145,14 @@ def _refine(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
     for entry in entries:
         entry = as_mapping(entry, "an entry of joints", source)
         number = _joint_number(entry.get("name"), joints, "joints", source)
-        check_keys(entry, ("name", "limits", "symbols", "sensor"), f"joint {entry['name']!r} beside urdf", source)
+        check_keys(
+            entry, ("name", "limits", "symbols", "sensor", "servo"), f"joint {entry['name']!r} beside urdf", source
+        )
         joint = joints[number - 1]
         limits = _limits(entry.get("limits", {}), joint.limits, joint.name, source)
-        symbols, measured_drive = _symbols(entry, joint.name, source), _measured_drive(entry, joint.name, source)
-        joints[number - 1] = replace(joint, limits=limits, symbols=symbols, measured_drive=measured_drive)
+        symbols, measures = _symbols(entry, joint.name, source), _sensor(entry, joint.name, source)
+        servo = _servo(entry, joint.name, source) or joint.servo
+        joints[number - 1] = replace(joint, limits=limits, symbols=symbols, measures=measures, servo=servo)
     gravity = as_vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
     name = str(top.get("name", robot.name))
     return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
@@ -179,22 +192,44 @@ def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robo
         raise InputError(error.what, error.hint, source) from None
 
 
+DRIVE_KEYS = ("adds", "measures", "gain")
+
+
 def _with_drives(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
-    """Return the robot with what it adds to a commanded effort: {adds: nothing, joints: {NAME: {adds: {...}}}}."""
+    """Return the robot with what its efforts mean: {adds: nothing, measures: motor, gain: 1, joints: {NAME: {...}}}."""
     drives = as_mapping(top.get("drives", {}), "drives", source)
-    check_keys(drives, ("adds", "joints"), "drives", source)
-    adds: dict[str, AddedEffort] = {}
-    if "adds" in drives:
-        adds = dict.fromkeys(robot.active_names, _adds(drives["adds"], "drives", source))
+    check_keys(drives, (*DRIVE_KEYS, "joints"), "drives", source)
+    entries = {name: {key: drives[key] for key in DRIVE_KEYS if key in drives} for name in robot.active_names}
     for joint, entry in as_mapping(drives.get("joints", {}), "drives, joints", source).items():
         where = f"drives, joint {joint!r}"
         name = robot.joints[_joint_number(joint, robot.joints, "drives", source) - 1].name
         if name not in robot.active_names:
             raise InputError(f"{where} is passive: it has no drive", "leave it out", source)
         entry = as_mapping(entry, where, source)
-        check_keys(entry, ("adds",), where, source)
-        adds[name] = _adds(entry.get("adds"), where, source)
-    return with_added_effort(robot, adds) if adds else robot
+        check_keys(entry, DRIVE_KEYS, where, source)
+        if not entry:
+            raise InputError(f"{where} says nothing", f"for adds choose {CHOICES}, or leave it out", source)
+        entries[name] |= {str(key): value for key, value in entry.items()}
+    adds = {name: _adds(entry["adds"], "drives", source) for name, entry in entries.items() if "adds" in entry}
+    joints = tuple(
+        replace(joint, measures=_measures(entries.get(joint.name, {}), joint, source)) for joint in robot.joints
+    )
+    try:
+        return with_added_effort(replace(robot, joints=joints), adds)
+    except InputError as error:
+        raise InputError(error.what, error.hint, source) from None
+
+
+def _measures(entry: Mapping[str, object], joint: Joint, source: str) -> MeasuredEffort | None:
+    """Return what a joint's measured effort holds: {measures: motor-gravity, gain: 12.5}, or as its sensor says."""
+    if not {"measures", "gain"} & set(entry):
+        return joint.measures
+    where = f"drives, joint {joint.name!r}"
+    try:
+        measures = parse_sensor(str(entry["measures"])) if "measures" in entry else joint.measured
+        return replace(measures, gain=as_number(entry.get("gain", measures.gain), f"{where}, gain", source))
+    except InputError as error:
+        raise InputError(error.what if error.source else f"{where}: {error.what}", error.hint, source) from None
 
 
 def _adds(entry: object, where: str, source: str) -> AddedEffort:
@@ -340,15 +375,30 @@ def _joint(entry: object, before: list[Joint], unit: str, rounded_angles: list[s
             angle = snapped
         geometry[key] = angle
     limits = _limits(entry.get("limits", {}), Limits(), name, source)
-    symbols, measured_drive = _symbols(entry, name, source), _measured_drive(entry, name, source)
+    symbols, measures = _symbols(entry, name, source), _sensor(entry, name, source)
+    servo = _servo(entry, name, source)
     return Joint(
-        name, parent, int(sigma), limits=limits, symbols=symbols, measured_drive=measured_drive, adds=None, **geometry
+        name, parent, int(sigma), limits=limits, symbols=symbols, measures=measures, adds=None, servo=servo, **geometry
     )
 
 
-def _measured_drive(entry: Mapping[object, object], name: str, source: str) -> tuple[str, ...]:
+def _servo(entry: Mapping[object, object], name: str, source: str) -> Servo | None:
+    """Return a joint's position servo: {kp: 50, kd: 2}."""
+    if entry.get("servo") is None:
+        return None
+    where = f"servo of joint {name!r}"
+    gains = as_mapping(entry["servo"], where, source)
+    check_keys(gains, ("kp", "kd"), where, source)
+    servo = Servo(*(as_number(gains.get(key, 0.0), f"{where}, {key}", source) for key in ("kp", "kd")))
+    if servo.kp <= 0.0 or servo.kd < 0.0:
+        raise InputError(f"{where} has kp {servo.kp:g} and kd {servo.kd:g}", "give kp > 0 and kd >= 0", source)
+    return servo
+
+
+def _sensor(entry: Mapping[object, object], name: str, source: str) -> MeasuredEffort | None:
+    """Return what a joint's effort holds by its key sensor, which drives: {measures: ...} says as well."""
     try:
-        return parse_sensor(str(entry.get("sensor", "motor")))
+        return parse_sensor(str(entry["sensor"])) if "sensor" in entry else None
     except InputError as error:
         raise InputError(f"joint {name!r}: {error.what}", error.hint, source) from None
 
@@ -417,7 +467,7 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
         data["tools"] = {
             link: {"joint": number, "transform": pose.tolist()} for link, (number, pose) in robot.tools.items()
         }
-    if any(joint.adds is not None for joint in robot.joints):
+    if any(joint.adds is not None or joint.measures is not None for joint in robot.joints):
         data["drives"] = _drives_to_dict(robot)
     if robot.coupling:
         data["coupling"] = [
@@ -445,15 +495,25 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
 
 
 def _drives_to_dict(robot: Robot) -> dict[str, Plain]:
-    """Return what the robot adds: once if it is the same at all active joints."""
-    adds = {joint.name: joint.adds for joint in robot.joints if joint.adds is not None}
-    data: dict[str, Plain] = {
-        name: {"gravity": one.gravity, "payload": one.payload, "friction": float(one.friction)}
-        for name, one in adds.items()
-    }
-    if len(set(adds.values())) == 1 and set(adds) == set(robot.active_names):
-        return {"adds": next(iter(data.values()))}
-    return {"joints": {name: {"adds": one} for name, one in data.items()}}
+    """Return what efforts mean: once if it is the same at all active joints."""
+    data = {joint.name: _drive_to_dict(joint) for joint in robot.joints}
+    declared = {name: one for name, one in data.items() if one}
+    first = next(iter(declared.values()), {})
+    if set(declared) == set(robot.active_names) and all(one == first for one in declared.values()):
+        return first
+    return {"joints": dict(declared)}
+
+
+def _drive_to_dict(joint: Joint) -> dict[str, Plain]:
+    data: dict[str, Plain] = {}
+    if joint.adds is not None:
+        adds = joint.adds
+        data["adds"] = {"gravity": adds.gravity, "payload": adds.payload, "friction": float(adds.friction)}
+    if joint.measures is not None:
+        data["measures"] = str(joint.measures)
+        if joint.measures.gain != 1.0:
+            data["gain"] = float(joint.measures.gain)
+    return data
 
 
 def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
@@ -505,6 +565,6 @@ def _joint_to_dict(joint: Joint) -> dict[str, Plain]:
     }
     if joint.symbols:
         data["symbols"] = dict(joint.symbols)
-    if joint.measured_drive != DRIVE:
-        data["sensor"] = sensor_name(joint.measured_drive)
+    if joint.servo is not None:
+        data["servo"] = {"kp": float(joint.servo.kp), "kd": float(joint.servo.kd)}
     return data

@@ -8,6 +8,7 @@ need are passed on to the parser.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ import numpy as np
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.mdh import NOTE_ANGLE, rotation_rpy, snap_angle, transform
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.robot import STANDARD_GRAVITY, Array, Servo
 
 MAX_BYTES = 50_000_000
 """A URDF larger than this is refused: the largest published ones have 1 MB."""
@@ -89,6 +90,16 @@ def _parse(data: bytes | str, source: str) -> Element:
         raise InputError(f"not XML ({where})", "give a URDF file, or run xacro first", source) from None
     except (ValueError, LookupError, AssertionError) as error:
         raise InputError(f"not XML ({error})", "give a URDF file in UTF-8", source) from None
+
+
+def root_tag(data: bytes) -> str:
+    """Return the name of a document's first element, empty if it is not XML."""
+    names: list[str] = []
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda name, _: names.append(name)
+    with contextlib.suppress(expat.ExpatError, ValueError, LookupError):
+        parser.Parse(data.lstrip(b" \t\r\n"), True)
+    return names[0] if names else ""
 
 
 def _check_names(elements: list[Element], kind: str, source: str) -> None:
@@ -217,7 +228,10 @@ def _quantity(count: int) -> str:
 
 @dataclass(frozen=True)
 class UrdfJoint:
-    """A joint as the URDF gives it: `origin` (4, 4) in the parent link's frame, unit `axis` (3,) in its own."""
+    """A joint as the URDF gives it: `origin` (4, 4) in the parent link's frame, unit `axis` (3,) in its own.
+
+    armature and servo are what an MJCF says beyond that.
+    """
 
     name: str
     type: str
@@ -232,6 +246,8 @@ class UrdfJoint:
     has_limit: bool = False
     damping: float = 0.0
     friction: float = 0.0
+    armature: float = 0.0
+    servo: Servo | None = None
     mimic: tuple[str, float, float] | None = None
     """Name of the joint that leads, multiplier, offset."""
 
@@ -254,6 +270,12 @@ class UrdfTree:
     notes: tuple[str, ...] = ()
     children: Mapping[str, tuple[UrdfJoint, ...]] = field(default_factory=dict)
     """Joints that leave each link, in the order of the file."""
+    gravity: tuple[float, ...] = STANDARD_GRAVITY
+    """In the root's frame [m/s^2]."""
+    exact: bool = False
+    """Whether axes are kept as they are, to the last digit; else nearly right angles were rounded in the file."""
+    loops: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Constraints that are not read, by name, with the joints that they bind: none of those may move."""
 
 
 def parse_urdf(data: bytes | str, source: str = "robot_description") -> UrdfTree:

@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.errors import one_line
+from ros2_dynid.errors import Option, Text, one_line
 from ros2_dynid.excitation.shapes import (
     MAX_URDF_BYTES,
     PRIMITIVES,
     find_mesh,
     mesh_scale,
     origin_of,
+    package_folders,
     primitive_size,
 )
 from ros2_dynid.model.files import read_bytes
@@ -30,6 +31,7 @@ from ros2_dynid.preview.meshes import GREY, Colour, Mesh, MeshError, decimated, 
 
 TRIANGLES = 80_000
 """Largest number of triangles on a page: 1 MB, and software rendering still draws several frames a second."""
+NOT_FOUND = "the mesh was not found"
 MAX_NAMED_FILES = 6
 """Most links named in a note; the others are counted."""
 
@@ -89,7 +91,12 @@ def urdf_bodies(
             bodies += results
             if results:
                 break
-    return limit_triangles(bodies), _notes(problems)
+    notes = _notes(problems)
+    if any(problem.why == NOT_FOUND for problem in problems):
+        places = ", ".join(map(str, package_folders())) or "no folder of ROS packages is known"
+        looked = f"meshes were looked for beside the URDF and in: {places}; add a folder: "
+        notes += (Text(looked, Option("package_path")),)
+    return limit_triangles(bodies), notes
 
 
 def _body_of(
@@ -114,7 +121,7 @@ def _body_of(
         return []
     file = find_mesh(shape.get("filename", ""), urdf)
     if file is None:
-        raise MeshError("the mesh was not found")
+        raise MeshError(NOT_FOUND)
     if file not in files:
         try:
             files[file] = read_meshes(file)

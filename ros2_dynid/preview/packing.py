@@ -26,6 +26,7 @@ def packed_scene(scene: Scene) -> dict[str, Plain]:
     return {
         "robot": packed_appearance(scene.appearance),
         "motion": packed_motion(scene.motion, scene.appearance.shapes),
+        "warning": scene.warning,
         "notes": [str(note) for note in scene.notes],
     }
 

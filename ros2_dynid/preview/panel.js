@@ -18,6 +18,7 @@ const who = html("span", { class: "who" }, top_), whoText = html("span", { id: "
 const key = html("input", { type: "password", id: "token", placeholder: "token", "aria-label": "token", autocomplete: "off" }, who);
 key.value = token;
 key.addEventListener("input", () => { token = key.value.trim(); sessionStorage.setItem("dynid token", token); });
+key.addEventListener("change", () => { hangUp(); listen(); });
 const takeOver = html("button", { id: "take_over" }, who, "Take over");
 takeOver.addEventListener("click", () => ask("take_over"));
 const stop = html("button", { class: "stop", id: "stop", title: "stops the robot within its limits (space bar)" }, top_, "STOP");
@@ -71,6 +72,7 @@ const seed = number(row, "seed", "seed", 1, 1), duration = number(row, "duration
 button(row, "plan", "Plan", true, () => ({ seed: seed(), duration: duration() }));
 row = html("div", { class: "row" }, move);
 button(row, "rehearse", "Rehearse slowly");
+button(row, "release", "Release the stop");
 const start = html("button", { id: "start" }, row, "Start");
 buttons.set("start", start);
 start.disabled = true;
@@ -143,7 +145,7 @@ async function ask(action, fields = {}) {
 // A browser opens six connections to a server at most, for all its tabs: a stop that has to wait gets the place of our own
 // stream of states. A connection that breaks is tried again.
 async function stopNow() {
-  const late = setTimeout(() => { if (events) { events.close(); events = null; } }, PATIENCE_MS);
+  const late = setTimeout(hangUp, PATIENCE_MS);
   for (let trial = 0; trial < 3; trial += 1) if (await ask("stop")) break;
   clearTimeout(late);
   listen();
@@ -202,14 +204,14 @@ function ghostNow() {
 }
 
 let diagnosed = "", judged = "";
-function hear(event) {
-  state = JSON.parse(event.data);
+function hear(text) {
+  state = JSON.parse(text);
   lost.hidden = true;
   catchUp();
   phase.textContent = state.excitation || (state.robot ? "no excitation node" : "waiting for the robot");
   phase.className = `state ${state.moving ? "moving" : state.stopped ? "bad" : ""}`;
   const mine = state.commander === me;
-  whoText.textContent = mine ? "you command" : state.commander ? "another browser commands" : token ? "nobody commands yet" : "watching: enter the token to command";
+  whoText.textContent = mine ? "you command" : state.commander ? "another browser commands" : token ? "no operator in control" : "watching: enter the token to command";
   takeOver.hidden = mine || !token;
   for (const [action, node] of buttons) {
     const why = state.refused[action] || (mine || !state.commander ? (token ? "" : "enter the token first") : "another browser commands: take over first");
@@ -263,10 +265,26 @@ requestAnimationFrame(frame);
 // --- the stream of states, answered by a sign of life from the one that commands
 
 let last = performance.now(), signed = 0, events = null;
-function listen() {
-  if (events && events.readyState !== EventSource.CLOSED) return;
-  events = new EventSource(`/events?client=${me}`);
-  events.onmessage = (event) => { last = performance.now(); hear(event); alive(); };
+function hangUp() {
+  if (events) events.abort();
+  events = null;
+}
+// By fetch, since an EventSource cannot send the token: with it the panel keeps a place for us, whoever else looks on.
+async function listen() {
+  if (events) return;
+  const mine = events = new AbortController(), where = `/events?client=${me}`;
+  try {
+    let answer = await fetch(where, { headers: headers(), signal: mine.signal });
+    if (answer.status === 403 && token) answer = await fetch(where, { signal: mine.signal }); // a token of yesterday: look on
+    if (!answer.ok) return;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = "", part; !(part = await reader.read()).done;) {
+      const lines = (text + part.value).split("\n");
+      text = lines.pop();
+      last = performance.now();
+      for (const line of lines) if (line.startsWith("data: ")) { hear(line.slice(6)); alive(); }
+    }
+  } catch { /* the panel has gone, or we hung up */ } finally { if (events === mine) events = null; }
 }
 // Sent when a state comes, not by a timer: a browser slows the timers of a page that is not in front.
 async function alive() {
@@ -279,7 +297,7 @@ async function alive() {
 // A page that nobody sees and that does not command leaves its connection to others.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) { last = performance.now(); listen(); }
-  else if (events && !(state && state.commander === me)) { events.close(); events = null; }
+  else if (!(state && state.commander === me)) hangUp();
 });
 listen();
 setInterval(() => {

@@ -8,7 +8,7 @@ The robot's safety does not depend on them: every node checks each request itsel
 from __future__ import annotations
 
 import hmac
-import secrets
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -18,6 +18,12 @@ from ros2_dynid.errors import InputError
 
 SILENT_S = 2.0
 """The commanding browser counts as disconnected after this long without a sign of life [s]; it sends two a second."""
+WARN_EVERY_S = 10.0
+"""Wrong tokens are told of at most this often [s]."""
+
+
+class WrongTokenError(InputError):
+    """The token is not the panel's."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Situation:
     """What the panel knows: nodes that answer, and what is running.
 
     moving: whether the excitation moves the robot; plan: number of the plan on display, 0 for none; rehearsed: number
-    of the last plan rehearsed to its end.
+    of the last plan rehearsed to its end; stop_set: the stop of the suite is set.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -37,6 +43,7 @@ class Situation:
     recorded: str = ""
     identifying: bool = False
     loading: bool = False
+    stop_set: bool = False
 
 
 def refusals(now: Situation) -> Mapping[str, str]:
@@ -50,12 +57,14 @@ def refusals(now: Situation) -> Mapping[str, str]:
 
     moving, planning = (now.moving, "the robot moves"), (now.planning, "a plan is being made")
     no_plan = (not now.plan, "there is no plan yet")
+    held = (now.stop_set, "the stop is set: release it")
     busy = (now.identifying or now.loading, "an identification is under way")
     return {
         "plan": first(unavailable("excitation"), moving, planning),
-        "rehearse": first(unavailable("excitation"), no_plan, moving, planning),
-        "start": first(unavailable("excitation"), no_plan, moving, planning),
+        "rehearse": first(unavailable("excitation"), held, no_plan, moving, planning),
+        "start": first(unavailable("excitation"), held, no_plan, moving, planning),
         "stop": "",
+        "release": first((not now.stop_set, "the stop is not set")),
         "record": first(unavailable("recorder"), (now.recording, "a recording is under way")),
         "end_recording": first(unavailable("recorder"), (not now.recording, "nothing is being recorded")),
         "identify": first(unavailable("identification"), busy, (not now.recorded, "there is no recording yet")),
@@ -69,9 +78,11 @@ def refusals(now: Situation) -> Mapping[str, str]:
 class PanelAccess:
     """The token, and the one browser tab that commands; each tab names itself."""
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    token: str
     commander: str = ""
     _heard: float = 0.0
+    _wrong_tokens: int = 0
+    _warned: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, action: str, client: str, token: str) -> None:
@@ -81,8 +92,7 @@ class PanelAccess:
         """
         if action == "stop":
             return
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
-            raise InputError("wrong token", "enter the token that the panel node printed when it started")
+        self.check_token(token)
         with self._lock:
             if action == "alive":
                 if self.commander == client:
@@ -95,6 +105,22 @@ class PanelAccess:
             else:
                 raise InputError("another browser commands", "take over first")
 
+    def check_token(self, token: str) -> None:
+        """Refuse a wrong token."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise WrongTokenError("wrong token", "enter the token that the panel node printed when it started")
+
+    def count_wrong_token(self, sender: str) -> str:
+        """Count a wrong token that came from an address; return a line to warn with, "" if the last is not long ago."""
+        with self._lock:
+            self._wrong_tokens += 1
+            now = time.monotonic()
+            if now - self._warned < WARN_EVERY_S:
+                return ""
+            count, self._wrong_tokens, self._warned = self._wrong_tokens, 0, now
+        tokens = "a wrong token was" if count == 1 else f"{count} wrong tokens were"
+        return f"{tokens} given to the panel, the last from {sender}"
+
     def silent(self) -> str:
         """Return the tab that commands if it has given no sign of life for SILENT_S, else ""."""
         with self._lock:
@@ -103,7 +129,7 @@ class PanelAccess:
     def leave(self, client: str) -> bool:
         """Remove a closed tab; return whether it commanded."""
         with self._lock:
-            if client != self.commander:
+            if not client or client != self.commander:
                 return False
             self.commander = ""
             return True

@@ -166,6 +166,7 @@ robot.active.forEach((name, k) => {
     for (const [, chart] of charts) { if (on) chart.hidden.delete(name); else chart.hidden.add(name); chart.draw(); }
   });
 });
+if (data.warning) app.prepend(html("p", { class: "alarm", role: "alert" }, null, data.warning));
 if (data.notes.length) {
   const card = html("div", { class: "card" }, side);
   html("h2", {}, card, "Notes");

@@ -22,6 +22,8 @@ from ros2_dynid.preview.bodies import Body, sticks
 RATE_HZ = 50.0
 MAX_SAMPLES = 2000
 """A longer motion is sampled less often than RATE_HZ: a page must stay small."""
+UNCHECKED = "collisions are not checked for"
+"""How the note on links without a readable collision shape begins (excitation.shapes.missing_note)."""
 TIPS = 4
 """Ends of the robot whose path is drawn."""
 
@@ -112,6 +114,14 @@ class Scene:
     motion: MotionData
     notes: tuple[str, ...] = ()
 
+    @property
+    def warning(self) -> str:
+        """What to know first: that collisions were not checked, or not with all links; empty if they were."""
+        if self.motion.nearest is None:
+            return "Collisions were NOT checked: the robot has no collision shapes that can be read."
+        missing = [note for note in self.notes if note.startswith(UNCHECKED)]
+        return f"Not all collisions were checked: {'; '.join(missing)}." if missing else ""
+
 
 def skeleton_of(robot: Robot) -> Skeleton:
     """Return the robot's kinematics as the page computes it."""
@@ -133,13 +143,13 @@ def appearance(
     box: Sequence[float] | None = None,
     notes: Sequence[str] = (),
 ) -> Appearance:
-    """Return what the robot looks like; one without bodies is drawn as sticks."""
+    """Return what the robot looks like; joints without bodies are drawn as sticks, from the kinematics."""
     gravity = float(np.linalg.norm(robot.gravity))
     up = -robot.gravity / gravity if gravity > 0 else np.array([0.0, 0.0, 1.0])
     return Appearance(
         robot.name,
         skeleton_of(robot),
-        tuple(bodies) or tuple(sticks(robot)),
+        (*bodies, *sticks_where_nothing_is_drawn(robot, bodies)),
         _tips(robot),
         shapes,
         floor,
@@ -147,6 +157,17 @@ def appearance(
         up,
         tuple(notes),
     )
+
+
+def sticks_where_nothing_is_drawn(robot: Robot, bodies: Sequence[Body]) -> list[Body]:
+    """Return the sticks of the joints without a body: of all, if more than half of the joints have none."""
+    drawn = {body.joint for body in bodies}
+    joints = {j for j in range(1, robot.n + 1) if j not in drawn}
+    if 2 * len(joints) > robot.n:
+        joints = set(range(robot.n + 1))
+    elif joints:
+        joints |= {robot.joints[j - 1].parent for j in joints}
+    return [body for body in sticks(robot) if body.joint in joints]
 
 
 def _tips(robot: Robot) -> tuple[Tip, ...]:

@@ -17,6 +17,8 @@ from ros2_dynid.recording.bag.storage import DamagedDataError
 
 GAP_PERIODS = 1.5
 """A gap is an interval longer than this many median ones."""
+PAUSE_S = 0.5
+"""A gap of the stamps longer than this [s] is told while it is recorded: motion is lost in it."""
 MIN_MESSAGE_BYTES = 12
 """Bytes of a message up to the end of its header's stamp; a shorter message is no joint state."""
 _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
@@ -47,9 +49,10 @@ class LiveStates:
     A joint's value is NaN until a message carries it. `state` is the last complete one, a new object each time.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        """Read the joints named."""
+    def __init__(self, names: Sequence[str], gains: NDArray[np.float64] | None = None) -> None:
+        """Read the joints named; gains: torque in one unit of their efforts, shape (n,), None for 1."""
         self.names = tuple(names)
+        self._gains = None if gains is None or np.all(gains == 1.0) else gains
         self._values = np.full((3, len(self.names)), np.nan)
         self._received = np.zeros(len(self.names), dtype=bool)
         self._shapes: list[_StatePlaces] = []
@@ -72,6 +75,8 @@ class LiveStates:
                 return None
         self._received[:] = False
         q, dq, tau = self._values.copy()
+        if self._gains is not None:
+            tau *= self._gains
         self.state = State(self.names, q, dq, tau, stamp_ns(message))
         return self.state
 
@@ -157,6 +162,8 @@ class LiveStatistics:
         """Start without messages."""
         self.count = 0
         self.jumps_back = 0
+        self.pauses = 0
+        self.longest_pause = 0.0
         self.with_nan = 0
         self.without_effort = 0
         self.too_short = 0
@@ -175,6 +182,8 @@ class LiveStatistics:
             interval = 1e-9 * (stamp - self.last_ns)
             self._intervals[self.count % len(self._intervals)] = interval
             self.jumps_back += interval < 0
+            if interval > PAUSE_S:
+                self.pauses, self.longest_pause = self.pauses + 1, max(self.longest_pause, interval)
         else:
             self.first_ns = stamp
         self.last_ns = stamp
@@ -219,6 +228,9 @@ class LiveStatistics:
         texts = []
         if self.jumps_back:
             texts.append(f"the clock jumped back {self.jumps_back} times")
+        if self.pauses:
+            often = "" if self.pauses == 1 else f", the longest of {self.pauses} such gaps"
+            texts.append(f"no joint states for {self.longest_pause:.3g} s{often}")
         texts += self._nan_problems()
         if self.without_effort:
             texts.append(f"{self.without_effort} of {self.count} joint states have no effort")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.files import missing
 from ros2_dynid.recording.bag.decode import JOINT_STATE
 from ros2_dynid.recording.bag.read_bag import choose_topics, is_bag, open_bag
 from ros2_dynid.recording.bag.writer import joint_states
@@ -65,7 +66,7 @@ def recorded_messages(
 def _raw_messages(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message] | None:
     """Return the messages of a bag as they are, or None if they are not ROS 2's JointStates, one by one."""
     if not path.exists():
-        raise InputError("there is no such file or folder", "check the path", str(path))
+        raise missing(path)
     bag = open_bag(path)
     topics = choose_topics(bag, None if robot is None else robot.active_names, topic)
     topic_channels = [channel for channel in bag.channels if channel.topic in topics]

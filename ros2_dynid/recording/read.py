@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ros2_dynid.errors import InputError, Note, repaired
+from ros2_dynid.errors import InputError, Note, remark, repaired
+from ros2_dynid.model.files import missing
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.read_bag import is_bag, iter_bag, open_bag
 from ros2_dynid.recording.remote_file import RemoteFile
@@ -34,7 +35,7 @@ from ros2_dynid.recording.samples import (
     longest_stretch,
     ordered,
 )
-from ros2_dynid.recording.table.read_table import TABLES, iter_table
+from ros2_dynid.recording.table.read_table import is_table, iter_table
 from ros2_dynid.recording.torque_topic import with_torques
 
 if TYPE_CHECKING:
@@ -285,6 +286,9 @@ def _append_samples(waiting: Samples | None, samples: Samples) -> Samples:
 
 CHUNK = 65_536
 """Samples read at a time."""
+RATE_RATIO = 1.5
+"""Of a rate that is given over that of the stamps, from which a remark is made: stamps that are uneven, late or lost
+tell nearly the same."""
 
 
 def load_samples(
@@ -300,7 +304,7 @@ def load_samples(
     rate: float | None = None,
     in_order: bool = True,
 ) -> Samples:
-    """Read a recording: a rosbag2 folder or file, a ROS 1 bag, a CSV or an npz file.
+    """Read a recording: a rosbag2 folder or file, a ROS 1 bag, a CSV, npz, HDF5 or MATLAB file, a LeRobot data set.
 
     robot: the joints come out in the order of robot.active_names, others are ignored; None takes all there are.
     topic: of a bag, found by its type if None. columns: {"time" or "NAME.position", ...: header} of a table.
@@ -357,8 +361,21 @@ def iter_samples(
         if reading.rate is None:
             yield samples
             continue
+        if count == 0 and notes is not None:
+            notes += _stamps_against_rate(samples.t, reading.rate)
         yield replace(samples, t=(count + np.arange(len(samples))) / reading.rate)
         count += len(samples)
+
+
+def _stamps_against_rate(t: Array, rate: float) -> list[Note]:
+    """Return a remark if stamps that are there tell another rate than the one given [Hz]."""
+    known = t[np.isfinite(t)]
+    step = float(known[-1] - known[0]) / (len(known) - 1) if len(known) > 1 else 0.0
+    if step <= 0.0 or 1.0 / RATE_RATIO < rate * step < RATE_RATIO:
+        return []
+    return [
+        remark(f"the stamps tell {1.0 / step:.4g} samples a second, not {rate:.4g}: leave the rate out to use them")
+    ]
 
 
 def _as_stamped(
@@ -369,14 +386,18 @@ def _as_stamped(
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")
     if isinstance(path, Path):
         if not path.exists():
-            raise InputError("there is no such file or folder", "check the path", str(path))
-        if path.suffix.lower() in TABLES:
+            raise missing(path)
+        if is_table(path):
             for samples in iter_table(path, robot, reading, notes):
                 yield samples if joint_names is None else in_order_of(samples, joint_names)
             return
         if not is_bag(path):
             what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
-            raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
+            raise InputError(
+                what,
+                "give a rosbag2 folder, .mcap, .db3, .bag, .csv, .npz, .h5 or .mat file, or a LeRobot data set",
+                str(path),
+            )
     units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
     bag = iter_bag(open_bag(path), joint_names, chunk, reading, notes)
     if reading.torque_topic:

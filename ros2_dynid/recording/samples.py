@@ -50,6 +50,7 @@ class Reading:
 
     rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say; for recordings without.
     torque_topic: of a bag, joint states whose efforts are torques at the links, beside those of `topic`.
+    format: whose log a CSV file is (table/presets.py). episode: of a LeRobot data set; None takes all.
     """
 
     topic: str | Sequence[str] | None = None
@@ -60,6 +61,8 @@ class Reading:
     end: float | None = None
     rate: float | None = None
     torque_topic: str | None = None
+    format: str = "auto"
+    episode: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a rate that is not positive."""

@@ -9,7 +9,7 @@ import io
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -17,7 +17,8 @@ from typing import IO
 import numpy as np
 
 from ros2_dynid.atomic import put_in_place, replacing
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
+from ros2_dynid.output_files import check_file, errors_name, existing
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.read import Outline, outline_of
 from ros2_dynid.recording.samples import SUFFIXES, Samples
@@ -62,18 +63,15 @@ def save_pieces(
     return left_out
 
 
-def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
-    """Refuse early a target that cannot be written or that exists already."""
+def check_target(path: str | Path, *, inputs: Sequence[str | Path | None] = (), overwrite: bool = False) -> Path:
+    """Refuse early a target that cannot be written, is an input, or exists already."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in _FOREIGN:
         raise InputError(f"cannot write {suffix} files", "name a .csv, .npz or .mcap file, or a folder", str(path))
-    if path.exists() and not overwrite:
-        raise InputError(
-            "this exists already", Text("choose another name, or allow it: ", Option("overwrite", True)), str(path)
-        )
     if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}", "make it first", str(path))
+        raise InputError(f"there is no folder {path.parent}", "create it first", str(path))
+    check_file(path, existing(inputs), overwrite=overwrite, folder=suffix not in (".csv", ".npz", ".mcap"))
     return path
 
 
@@ -122,7 +120,10 @@ def _write_npz(outline: Outline, pieces: Iterable[Samples], stream: IO[bytes], f
 
 
 def _write_bag(outline: Outline, pieces: Iterable[Samples], path: Path, overwrite: bool, topic: str) -> None:
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+    with (
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder,
+        errors_name(path, Path(folder)),
+    ):
         bag = Path(folder) / "bag"
         with BagWriter(bag, name=path.name) as writer:
             channel = writer.add_topic(topic)

@@ -87,8 +87,11 @@ class Session:
             writer, self._writer = self._writer, None
         if writer is None:
             raise self.failure or InputError("nothing is being recorded", "start a recording")
-        writer.close()
         statistics = self.statistics
+        problems = tuple(statistics.problems())
+        if problems:
+            writer.note("problems", "; ".join(problems))
+        writer.close()
         gaps, longest = statistics.gaps(self._stamps)
         return Summary(
             writer.path,
@@ -97,7 +100,7 @@ class Session:
             1 / statistics.period,
             gaps,
             longest,
-            tuple(statistics.problems()),
+            problems,
         )
 
     def save(self, path: Path) -> int:

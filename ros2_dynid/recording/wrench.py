@@ -22,7 +22,7 @@ from ros2_dynid.recording.bag.merge import EPOCH_LIKE
 from ros2_dynid.recording.bag.read_bag import Bag, open_bag
 from ros2_dynid.recording.bag.storage import ZSTD_MAGIC, Channel, DamagedDataError, decompress
 from ros2_dynid.recording.samples import TIME_UNITS, Reading
-from ros2_dynid.recording.table.read_table import TABLES
+from ros2_dynid.recording.table.read_table import TEXT_TABLES
 
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 AXES = ("force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z")
@@ -48,7 +48,7 @@ def read_wrenches(path: str | Path, topic: str, start_ns: int, reading: Reading 
     start_ns: stamp of the joint states' time 0; reading: stamps, columns, rate and cut in time, unit of a table's time.
     """
     reading, path = reading or Reading(), Path(path)
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in (*TEXT_TABLES, ".npz"):
         t, w = _read_npz(path, topic, reading) if path.suffix.lower() == ".npz" else _read_csv(path, topic, reading)
         t = t * TIME_UNITS[reading.units.time] - start_ns / 1e9
         t = t if reading.rate is None else np.arange(len(t)) / reading.rate

@@ -18,7 +18,8 @@ from ros2_dynid.atomic import check_digests, write_text
 from ros2_dynid.dynamics.friction_law import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, TorqueData, load_model, load_torque_data
-from ros2_dynid.model.parameters import unit_of
+from ros2_dynid.identification.servo.model import drive_text, rollout_rows
+from ros2_dynid.model.parameters import split_name, unit_of
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
 from ros2_dynid.report.page_data import (
     BaseTableRow,
@@ -27,7 +28,9 @@ from ros2_dynid.report.page_data import (
     base_rows,
     consistency_rows,
     coverage,
+    error_rows,
     friction_pictures,
+    held_out_words,
     torque_sets,
 )
 
@@ -104,7 +107,8 @@ def compare(models: Mapping[str, IdentifiedModel], significance: float = SIGNIFI
     """Return every base parameter side by side, with z = (v_k - v_0) / sqrt(std_k^2 + std_0^2) against the first.
 
     A change is significant where |z| exceeds the normal quantile of significance / number of parameters (Bonferroni),
-    so that a table of sixty parameters gives no false alarms.
+    so that a table of sixty parameters gives no false alarms. Friction coefficients of a joint are not compared where
+    the models have different friction laws there: Fv of one means another thing than Fv of the other.
     """
     if len(models) < 2:
         raise InputError("there is only one model", "name at least two folders to compare")
@@ -131,13 +135,24 @@ def _change(name: str, models: Sequence[IdentifiedModel], bound: float) -> Chang
         value.append(float(model.value[k]))
         std.append(float(model.std[k]) if np.isfinite(model.std[k]) else None)
     z: list[float | None] = [None]
-    for v, s in zip(value[1:], std[1:], strict=True):
-        if v is None or s is None or value[0] is None or std[0] is None or s == std[0] == 0.0:
+    laws = [law_beside(model, name) for model in models]
+    for law, v, s in zip(laws[1:], value[1:], std[1:], strict=True):
+        if law != laws[0] or v is None or s is None or value[0] is None or std[0] is None or s == std[0] == 0.0:
             z.append(None)
         else:
             z.append((v - value[0]) / float(np.hypot(s, std[0])))
     significant = tuple(one is not None and abs(one) > bound for one in z)
     return Change(name, unit, tuple(value), tuple(std), tuple(z), significant)
+
+
+def law_beside(model: IdentifiedModel, name: str) -> tuple[str, ...]:
+    """Return the friction terms of the joint whose Fv, Fc or offset a base parameter is; none for others."""
+    if name not in model.names:
+        return ()
+    kind, number = split_name(model.leaders[model.names.index(name)])
+    if kind not in ("Fv", "Fc", "off"):
+        return ()
+    return tuple(sorted(term.kind.name for term in model.robot.friction if term.joint == number))
 
 
 LEVELS = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
@@ -179,6 +194,8 @@ def write_page(
         coverage=coverage(model.robot, sets["fit"]) if "fit" in sets else [],
         friction=friction_pictures(model, sets["fit"]) if "fit" in sets else [],
         consistency=consistency_rows(model),
+        errors=error_rows(model),
+        held=held_out_words(model),
     )
     title = f"Dynamic identification of {model.robot.name}"
     links = [(PREVIEW, "Watch the motion in 3D")] if (folder / PREVIEW).is_file() else []
@@ -187,6 +204,10 @@ def write_page(
     )
     if len(model.sets) > 1:
         after += definitions("Torque errors of each parameter set", set_rows(model), "s-sets")
+    if model.servo is not None:
+        drives = [(row.joint, drive_text(row)) for row in model.servo.rows()]
+        after += definitions("Position servos", drives, "s-servos")
+        after += definitions("Errors of rollouts", rollout_rows(model.servo), "s-rollout")
     laws = laws_tried(model)
     if laws:
         after += definitions("Friction laws compared on held-out data", laws, "s-laws")
@@ -298,10 +319,6 @@ def _stored_verdict(model: IdentifiedModel) -> list[tuple[str, str]]:
 def model_facts(model: IdentifiedModel) -> list[str]:
     """Return the sentences with which the page begins."""
     facts = [f"{len(model.names)} base parameters of {len(model.robot.active)} joints."]
-    for label, errors in (("fit", model.fit), ("validation", model.validation)):
-        if errors:
-            parts = ", ".join(f"{name} {100 * error.relative:.1f} %" for name, error in errors.items())
-            facts.append(f"Relative torque error, {label}: {parts}.")
     speeds = model.recorded_speeds
     if speeds:
         parts = ", ".join(f"{name} {speed:.3g}" for name, speed in speeds.items())

@@ -225,6 +225,8 @@ function table(parent, columns, rows, { search = false, kept = () => true } = {}
         const link = column.link && column.link(row);
         if (link) html("a", { href: link }, td, text);
         else td.textContent = text;
+        const tip = column.tip && column.tip(row);
+        if (tip) html("abbr", { title: tip, tabindex: 0 }, (td.replaceChildren(), td), text);
         if (column.meter && typeof value === "number") {
           const meter = html("span", { class: "meter" }, td);
           const share = Math.min(1, value / 100);
@@ -238,6 +240,19 @@ function table(parent, columns, rows, { search = false, kept = () => true } = {}
 }
 
 const at = (id) => document.getElementById(id);
+
+function errors() {
+  if (!data.errors || !data.errors.length) return;
+  const held = data.errors.some((row) => row.held_rms !== null && row.held_rms !== undefined);
+  const level = (key) => (row) => (row[key] >= 15 ? "warn" : "");
+  table(at("errors"), [
+    { key: "joint", title: "joint" }, { key: "percent", title: "fit [%]", digits: 3, level: level("percent") },
+    { key: "rms", title: "fit, rms", digits: 3 },
+    ...(held ? [{ key: "held_percent", title: `${data.held} [%]`, digits: 3, level: level("held_percent") },
+      { key: "held_rms", title: `${data.held}, rms`, digits: 3 }] : []),
+    { key: "unit", title: "unit of rms" },
+  ], data.errors);
+}
 
 function torques() {
   const sets = Object.keys(data.torque || {});
@@ -269,7 +284,7 @@ function torques() {
 
 function parameters() {
   const columns = [
-    { key: "name", title: "parameter" }, { key: "value", title: "value" }, { key: "std", title: "std", digits: 2 },
+    { key: "name", title: "parameter", tip: (row) => row.meaning }, { key: "value", title: "value" }, { key: "std", title: "std", digits: 2 },
     { key: "percent", title: "relative std [%]", digits: 3, meter: true }, { key: "unit", title: "unit" },
     { key: "served", title: "consistent (served)" }, { key: "prior", title: "a priori" }, { key: "essential", title: "essential" },
     { key: "expression", title: "expression", text: true },
@@ -302,8 +317,9 @@ function excitation() {
 }
 
 function friction() {
-  const room = html("div", { class: "charts" }, at("friction"));
   (data.friction || []).forEach((joint) => {
+    html("h3", {}, at("friction"), joint.name);
+    const room = html("div", { class: "charts row" }, at("friction"));
     const lines = [joint.light, joint.heavy].filter((line) => line);
     const keys = [["measured", "measured less the rest of the model, red where the gear carries much"], ["predicted", "identified friction"]];
     scatter(figure(room, joint.name, lines.length ? [...keys, ["prior", "at a small and a large load"]] : keys),
@@ -311,7 +327,7 @@ function friction() {
     const against = joint.y.map((v, k) => (v === null ? null : v * Math.sign(joint.x[k])));
     scatter(figure(room, `${joint.name}: against the load`, [["measured", "friction against the motion"]]),
       { x: joint.load, y: against, xlabel: `load on the gear [${joint.unit}]`, ylabel: joint.unit });
-    scatter(figure(room, `${joint.name}: what is left, by position`, [["measured", "residual; waves are those of gears"]]),
+    scatter(figure(room, `${joint.name}: what is left, by position`, [["measured", "residual; periodic waves indicate gear ripple"]]),
       { x: joint.position, y: joint.residual, xlabel: `position [${joint.position_unit}]`, ylabel: joint.unit });
     if (!(joint.temperature || []).length) return;
     scatter(figure(room, `${joint.name}: against the temperature`, [["measured", "friction against the motion"]]),
@@ -345,7 +361,7 @@ function comparison() {
 }
 
 if (data.comparison) comparison();
-else if (!data.fleet) [torques, parameters, excitation, friction, consistency].forEach((draw) => draw());
+else if (!data.fleet) [errors, torques, parameters, excitation, friction, consistency].forEach((draw) => draw());
 let pending = 0;
 window.addEventListener("resize", () => { clearTimeout(pending); pending = setTimeout(() => redraws.forEach((f) => f()), 100); });
 window.addEventListener("beforeprint", () => redraws.forEach((f) => f()));

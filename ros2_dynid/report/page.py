@@ -14,6 +14,11 @@ from ros2_dynid.report.page_data import ComparisonData, PageData
 
 HERE = Path(__file__).parent
 SECTIONS: Sequence[tuple[str, str, str]] = (
+    (
+        "errors",
+        "Torque errors of the joints",
+        "Error over torque, both as root mean square. Data left out of the fit tell how well the model predicts.",
+    ),
     ("torque", "Torque", "The measured torque, and what the identified and the a priori model predict."),
     (
         "parameters",

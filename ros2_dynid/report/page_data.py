@@ -12,11 +12,11 @@ from scipy.linalg import block_diag
 
 from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.model_file import BASE, IdentifiedModel, TorqueData
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, IdentifiedModel, TorqueData
 from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.inertia import central_inertia, links_of, pseudo_inertia
-from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
+from ros2_dynid.model.parameters import explain_parameter, split_name, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 
 TITLES = {"fit": "fitted data", "validation": "validation data, not used in the fit"}
@@ -34,7 +34,7 @@ Numbers = list[float | None]
 class BaseTableRow:
     """A base parameter in the tables: value, std and a priori value in `unit`, relative deviation in percent.
 
-    served: the value of the set that the model serves, where that is not `value`.
+    served: the value of the set that the model serves, where that is not `value`; meaning: of the name, in words.
     """
 
     name: str
@@ -46,6 +46,7 @@ class BaseTableRow:
     prior: float | None
     essential: str | None
     served: float | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ class Histogram:
     edges: Numbers
     counts: list[int]
     sigma: float | None
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """A joint's torque errors: rms in `unit`, relative in percent, on the data used and on data left out of the fit."""
+
+    joint: str
+    unit: str
+    rms: float
+    percent: float
+    held_rms: float | None = None
+    held_percent: float | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +162,7 @@ class ConsistencyRow:
 
 @dataclass(frozen=True)
 class PageData:
-    """All that page.js draws of one identification."""
+    """All that page.js draws of one identification; held: what the data left out of the fit are, in words."""
 
     base: list[BaseTableRow]
     torque: Mapping[str, TorqueSet]
@@ -158,6 +171,8 @@ class PageData:
     coverage: list[CoverageRow]
     friction: list[FrictionPicture]
     consistency: list[ConsistencyRow]
+    errors: list[ErrorRow] = field(default_factory=list)
+    held: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,6 +197,7 @@ def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
                 value=row.value,
                 std=row.std,
                 unit=row.unit,
+                meaning=explain_parameter(row.name, row.leader),
                 expression=row.expression,
                 percent=percent,
                 served=None if model.serve == BASE else row.served,
@@ -190,6 +206,25 @@ def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
             )
         )
     return rows
+
+
+def error_rows(model: IdentifiedModel) -> list[ErrorRow]:
+    """Return the torque errors of every joint, and of all of them as the last row."""
+    units = {joint.name: effort_unit(joint.sigma) for joint in active(model.robot)}
+    units["all"] = next(iter(units.values())) if len(set(units.values())) == 1 else "N.m, N"
+    rows = []
+    for name, fit in model.fit.items():
+        held = model.validation.get(name)
+        other = () if held is None else (held.rms, 100.0 * held.relative)
+        rows.append(ErrorRow(name, units.get(name, ""), fit.rms, 100.0 * fit.relative, *other))
+    return rows
+
+
+def held_out_words(model: IdentifiedModel) -> str:
+    """Return what the data left out of the fit are: another recording validates, parts of the same one less."""
+    by = model.obtained.get("validated_by")
+    folds = by.get("folds") if isinstance(by, Mapping) else 0
+    return f"{folds} parts left out in turn" if folds else "other recordings"
 
 
 def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[str, TorqueSet]:
@@ -347,7 +382,10 @@ def round_values(values: Array, digits: int = DIGITS) -> Numbers:
 def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:
     """Return, for each link and each set of standard parameters, whether it is physically consistent."""
     rows = []
-    sets = {"identified": model.standard, "made consistent": model.consistent, "a priori": model.robot.parameters}
+    sets = {"identified": model.standard, "identified, made consistent": model.consistent}
+    if model.serve == CONSISTENT:  # what the model uses comes first
+        sets = dict(reversed(sets.items()))
+    sets["a priori"] = model.robot.parameters
     for title, values in sets.items():
         if not values:
             continue

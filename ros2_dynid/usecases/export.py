@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.parameters import GROUPS, split_name, standard_names, standard_vector
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.urdf import MAX_BYTES
+from ros2_dynid.output_files import check_folder
 from ros2_dynid.usecases.mjcf import mjcf_files
 
 WHOLE: ChainOptions = {"base_link": None, "tip_link": None, "hold": {}}
@@ -37,12 +38,18 @@ class UrdfOutcome:
 
 
 def export_urdf(
-    model: IdentifiedModel | Robot, urdf: str | Path, output: str | Path, *, chain: ChainOptions = WHOLE
+    model: IdentifiedModel | Robot,
+    urdf: str | Path,
+    output: str | Path,
+    *,
+    chain: ChainOptions = WHOLE,
+    overwrite: bool = False,
 ) -> UrdfOutcome:
     """Write the URDF with the standard parameters of a model, or of a robot, into the folder `output`.
 
-    urdf: the file that the robot was read from, which is not changed; chain: the sub-chain it was read with. Only the
-    numbers of <inertial> and <dynamics> differ. A model needs standard or consistent parameters.
+    urdf: the file that the robot was read from, which is not changed; chain: the sub-chain it was read with; overwrite:
+    replace a file that is there. Only the numbers of <inertial> and <dynamics> differ. A model needs standard or
+    consistent parameters.
     """
     path = Path(urdf)
     if path.suffix.lower() not in (".urdf", ".xml"):
@@ -50,7 +57,7 @@ def export_urdf(
     robot, parameters, friction_notes = _with_plain_friction(model, "URDF")
     text, notes = updated_urdf(read_bytes(path, MAX_BYTES), robot, parameters, source=str(urdf), **chain)
     notes += left_out(robot, standard_vector(robot, parameters), "URDF", rotors=False)
-    written = write_files(Path(output), {path.name: text}, source=path)
+    written = write_files(Path(output), {path.name: text}, [path], overwrite=overwrite)
     return UrdfOutcome(written, (*notes, *friction_notes), parameters)
 
 
@@ -61,6 +68,7 @@ def export_mjcf(
     urdf: str | Path | None = None,
     name: str = "",
     chain: ChainOptions = WHOLE,
+    overwrite: bool = False,
 ) -> UrdfOutcome:
     """Write a MuJoCo model with the standard parameters of a model, or of a robot, into the folder `output`.
 
@@ -70,7 +78,7 @@ def export_mjcf(
     robot, parameters, friction_notes = _with_plain_friction(model, "MJCF")
     chi = standard_vector(robot, parameters)
     export = mjcf_files(robot, chi, name=name, urdf=None if urdf is None else Path(urdf), chain=chain)
-    written = write_files(Path(output), export.files)
+    written = write_files(Path(output), export.files, [urdf], overwrite=overwrite)
     return UrdfOutcome(written, (*export.notes, *friction_notes), parameters)
 
 
@@ -106,15 +114,12 @@ def _standard_parameters(model: IdentifiedModel) -> dict[str, float]:
     return {**described, **standard}
 
 
-def write_files(folder: Path, files: Mapping[str, bytes], source: Path | None = None) -> tuple[str, ...]:
-    """Write the files and return their paths; `source`, which they are made from, is never replaced."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError("it is a file", Text("name a folder: ", Option("output")), str(folder))
-    for path in (folder / name for name in files):
-        if source is not None and path.exists() and path.samefile(source):
-            hint = Text("name another folder: ", Option("output"))
-            raise InputError("this is the URDF that is read", hint, str(path))
+def write_files(
+    folder: Path, files: Mapping[str, bytes], inputs: Sequence[str | Path | None] = (), *, overwrite: bool
+) -> tuple[str, ...]:
+    """Write the files and return their paths; inputs, which they are made from, are never replaced."""
+    check_folder(folder, tuple(files), inputs=inputs, overwrite=overwrite)
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder / name, data)
+        write_bytes(folder / name, data, overwrite=overwrite)
     return tuple(str(folder / name) for name in files)

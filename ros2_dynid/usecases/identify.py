@@ -9,26 +9,15 @@ from pathlib import Path
 
 from ros2_dynid import pipeline
 from ros2_dynid.atomic import write_bytes
-from ros2_dynid.identification.candidates import Consistency
-from ros2_dynid.identification.model_file import BaseRow, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.result import Delay, Elimination, EliminationStep, IdentifyOutcome
+from ros2_dynid.identification.result import IdentifyOutcome
 from ros2_dynid.model.files import read_bytes
+from ros2_dynid.output_files import check_folder
 from ros2_dynid.progress import Progress
 from ros2_dynid.report.build import PREVIEW, write_report
 from ros2_dynid.usecases.robot_source import RobotSource
 
-__all__ = [
-    "BaseRow",
-    "Consistency",
-    "Delay",
-    "Elimination",
-    "EliminationStep",
-    "IdentifyOutcome",
-    "IdentifyRequest",
-    "TorqueError",
-    "identify",
-]
+__all__ = ["IdentifyOutcome", "IdentifyRequest", "identify"]
 
 MAX_PREVIEW_BYTES = 100_000_000
 
@@ -54,6 +43,11 @@ class IdentifyRequest:
 
 def identify(request: IdentifyRequest, progress: Progress | None = None) -> IdentifyOutcome:
     """Identify the robot; `progress` gets stage and fraction, and may raise to stop."""
+    if request.output is not None:
+        options = request.options
+        described = (request.robot.path or None, request.robot.joint_limits, options.controller, options.prior)
+        inputs = (*request.recordings, *request.validation, *described)
+        check_folder(Path(request.output), pipeline.RESULT_FILES, inputs=inputs, overwrite=request.overwrite)
     page = None if request.preview is None else read_bytes(Path(request.preview), MAX_PREVIEW_BYTES)
     identification = pipeline.identify(
         request.robot.load(),

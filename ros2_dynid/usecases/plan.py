@@ -10,10 +10,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.codec import NamedChoice
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, clearance
 from ros2_dynid.excitation.exact import available, exact_clearance
 from ros2_dynid.excitation.friction_sweeps import friction_sweeps
@@ -28,13 +28,14 @@ from ros2_dynid.excitation.limits import (
 )
 from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, PlanOptions, validation_plan
 from ros2_dynid.excitation.plan import plan as planned
-from ros2_dynid.excitation.plan_figures import predicted_std, save_figures
+from ros2_dynid.excitation.plan_figures import figure_files, predicted_std, save_figures
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.output_files import check_outputs
 from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.usecases.robot_source import RobotSource
 
@@ -43,7 +44,21 @@ EXACT_POSES = 400
 """Rate and number of poses at which the true shapes are looked at."""
 
 
-class PlanMethod(str, Enum):
+MAX_POINTS = 500_000
+"""Points of a trajectory file: nearly three hours at 50 Hz, and as large a file as can be read again."""
+LARGEST = {
+    "duration": (3600.0, " s"),
+    "rate": (10_000.0, " Hz"),
+    "hold_time": (600.0, " s"),
+    "harmonics": (100, ""),
+    "periods": (1000, ""),
+    "poses": (1000, ""),
+    "rows": (100_000, ""),
+}
+"""Largest value of fields whose time and memory grow with them, and its unit; no robot is excited with more."""
+
+
+class PlanMethod(NamedChoice):
     """Kinds of trajectories."""
 
     FOURIER = "fourier"
@@ -58,10 +73,6 @@ class PlanMethod(str, Enum):
     """The same at several gravity loads on each joint, for friction that depends on the load."""
     VALIDATION = "validation"
     """Another Fourier series than the one to identify with."""
-
-    def __str__(self) -> str:
-        """Return the name that callers use."""
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,8 @@ class PlanRequest:
     Fourier period [s]; criterion, weights, equilibrium, optimiser, measure: see excitation.plan; poses, hold_time [s]:
     of static poses; time_budget [s]; margin: fraction kept from every limit; max_position, ...: limits beside the
     robot's own; start: pose at start and end [rad or m]; rate: points a second [Hz]; csv, rehearsal, figures: further
-    files, the rehearsal at a fraction of the speed; noise: of the torque [N.m], for predicted deviations.
+    files, the rehearsal at a fraction of the speed; noise: of the torque [N.m], for predicted deviations; overwrite:
+    replace files that exist.
     """
 
     robot: RobotSource
@@ -120,6 +132,7 @@ class PlanRequest:
     rehearsal_speed: float = 0.2
     figures: str | None = None
     noise: float = 1.0
+    overwrite: bool = False
 
     @property
     def caps(self) -> Caps:
@@ -179,12 +192,14 @@ def plan(request: PlanRequest, progress: Progress | None = None) -> PlanOutcome:
         result = search_plan(request, robot, shapes, time.perf_counter() - began, report)
         trajectory, outcome = result.trajectory, describe_plan(request, robot, result)
     exact = true_clearance(robot, shapes, trajectory)
-    save_trajectory(request.output, trajectory, request.rate)
+    overwrite = request.overwrite
+    check_point_count(trajectory.duration, request.rate)
+    save_trajectory(request.output, trajectory, request.rate, overwrite=overwrite)
     if request.csv is not None:
-        save_trajectory(Path(request.csv).with_suffix(".csv"), trajectory, request.rate)
+        save_trajectory(Path(request.csv).with_suffix(".csv"), trajectory, request.rate, overwrite=overwrite)
     if request.rehearsal is not None:
         slow = rehearsal(trajectory, request.rehearsal_speed)
-        save_trajectory(request.rehearsal, slow, request.rate * request.rehearsal_speed)
+        save_trajectory(request.rehearsal, slow, request.rate * request.rehearsal_speed, overwrite=overwrite)
     return replace(outcome, exact_clearance=exact, seconds=time.perf_counter() - began)
 
 
@@ -216,18 +231,36 @@ def _check(request: PlanRequest) -> None:
         raise InputError(f"the seed is {request.seed}", "give a whole number from 0")
     if not 0.0 < request.rate < math.inf:
         raise InputError(f"the rate is {request.rate} Hz", "give a positive rate [Hz]")
+    for name, (largest, unit) in LARGEST.items():
+        value = getattr(request, name)
+        if value is not None and not value <= largest:
+            raise InputError(Text(Option(name), f" is {value:g}{unit}"), f"give at most {largest:g}{unit}")
+    check_point_count(request.duration * request.periods, request.rate)
     if request.time_budget is not None and not request.time_budget > 0:
         raise InputError(f"the time budget is {request.time_budget} s", "give a positive time [s]")
-    for path in (request.output, request.csv, request.rehearsal, request.figures):
-        if path and not Path(path).resolve().parent.is_dir():
-            raise InputError(f"there is no folder for {path}", "create it first")
+    outputs = [request.output, request.csv and Path(request.csv).with_suffix(".csv"), request.rehearsal]
+    outputs += figure_files(request.figures) if request.figures else []
+    inputs = [request.robot.path or None, request.robot.joint_limits, request.surroundings.file]
+    check_outputs(outputs, inputs=inputs, overwrite=request.overwrite)
+
+
+def check_point_count(duration: float, rate: float) -> None:
+    """Refuse a trajectory of so many seconds and points a second that its file could not be read."""
+    if duration * rate > MAX_POINTS:
+        what = f"the trajectory would have {duration * rate:.3g} points"
+        raise InputError(what, Text(f"at most {MAX_POINTS} can be written: shorten it, or lower the ", Option("rate")))
 
 
 def search_plan(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: float, report: Progress) -> Plan:
     """Return the optimised plan, in what is left of the time budget after reading the robot."""
-    validating = request.method is PlanMethod.VALIDATION
-    options = PlanOptions(
-        method="fourier" if validating else request.method.value,
+    search = validation_plan if request.method is PlanMethod.VALIDATION else planned
+    return search(robot, plan_options(request, shapes, spent, report))
+
+
+def plan_options(request: PlanRequest, shapes: Shapes | None, spent: float, report: Progress) -> PlanOptions:
+    """Return the options of the search that a request asks for."""
+    return PlanOptions(
+        method="points" if request.method is PlanMethod.POINTS else "fourier",
         groups=request.groups,
         seed=request.seed,
         time_budget_s=request.time_budget,
@@ -248,7 +281,6 @@ def search_plan(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent
         rate_hz=request.rate,
         progress=report,
     )
-    return (validation_plan if validating else planned)(robot, options)
 
 
 def describe_plan(request: PlanRequest, robot: Robot, plan: Plan) -> PlanOutcome:

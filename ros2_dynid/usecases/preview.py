@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
-from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.output_files import check_outputs
 from ros2_dynid.preview.bodies import Body, urdf_bodies
 from ros2_dynid.preview.chromium import screenshot
 from ros2_dynid.preview.page import preview_page
@@ -30,7 +30,8 @@ class PreviewRequest:
     """A trajectory file and its robot; save: the page's file; screenshot: a PNG at time `at` [s].
 
     at None: the moment when the robot comes closest to something, or the middle. caps: limits beside the robot's own;
-    width, height: of the picture [pixels].
+    width, height: of the picture [pixels]; overwrite:
+    replace files that exist.
     """
 
     trajectory: str
@@ -42,11 +43,15 @@ class PreviewRequest:
     caps: Caps = field(default_factory=Caps)
     width: int = 1280
     height: int = 800
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
 class PreviewOutcome:
-    """What is shown: use: largest fraction of each limit; clearance: least distance [m], at time `at` [s] of `pair`."""
+    """What is shown: use: largest fraction of each limit; clearance: least distance [m], at time `at` [s] of `pair`.
+
+    warning: what to know first, such as that collisions were not checked.
+    """
 
     robot: str
     kind: str
@@ -58,6 +63,7 @@ class PreviewOutcome:
     file: str | None = None
     picture: str | None = None
     notes: tuple[str, ...] = ()
+    warning: str = ""
 
 
 def preview(request: PreviewRequest) -> PreviewOutcome:
@@ -67,9 +73,8 @@ def preview(request: PreviewRequest) -> PreviewOutcome:
 
 def previewed(request: PreviewRequest) -> tuple[PreviewOutcome, str]:
     """Return the outcome of `preview` and the page itself."""
-    for path in (request.save, request.screenshot):
-        if path and not Path(path).resolve().parent.is_dir():
-            raise InputError(f"there is no folder for {path}", "create it first")
+    inputs = [request.trajectory, request.robot.path or None, request.surroundings.file]
+    check_outputs([request.save, request.screenshot], inputs=inputs, overwrite=request.overwrite)
     scene = scene_of(load_trajectory(request.trajectory), request.robot, request.surroundings, request.caps)
     page = preview_page(scene)
     outcome = describe_preview(scene, request)
@@ -126,4 +131,5 @@ def describe_preview(scene: Scene, request: PreviewRequest) -> PreviewOutcome:
         file=request.save,
         picture=request.screenshot,
         notes=scene.notes,
+        warning=scene.warning,
     )

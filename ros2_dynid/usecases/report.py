@@ -9,19 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.report.build import write_comparison, write_report
+from ros2_dynid.output_files import check_outputs
+from ros2_dynid.report.build import MODEL, write_comparison, write_report
 
 
 @dataclass(frozen=True)
 class ReportRequest:
     """Folders that identify wrote: one for its page, several to compare.
 
-    output: the comparison's page; figures: PNG and PDF beside the page of one.
+    output: the comparison's page; figures: PNG and PDF beside the page of one; overwrite: replace a comparison's page
+    that exists. The page of one belongs to its folder and is written anew.
     """
 
     folders: tuple[str, ...]
     output: str | None = None
     figures: bool = True
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,5 +45,7 @@ def report(request: ReportRequest) -> ReportOutcome:
         if request.output is not None:
             raise InputError("the output names the page of a comparison", "leave it out: the page goes into the folder")
         return ReportOutcome(str(write_report(folders[0], figures=request.figures)))
-    comparison = write_comparison(folders, Path(request.output or "comparison.html"))
+    page = Path(request.output or "comparison.html")
+    check_outputs([page], inputs=[folder / MODEL for folder in folders], overwrite=request.overwrite)
+    comparison = write_comparison(folders, page)
     return ReportOutcome(comparison.report, comparison.models, comparison.changed)

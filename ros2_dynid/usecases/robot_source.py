@@ -11,6 +11,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import BASE, is_model_file, load_model
+from ros2_dynid.model.driver_presets import load_preset, with_driver
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
@@ -22,7 +23,8 @@ class RobotSource:
     """A URDF, xacro or robot file, or a shipped robot's name (`path`), or the text of a URDF (`urdf`).
 
     base_link, tip_link, hold {joint: position [rad or m]}: the sub-chain; joint_limits: a MoveIt joint_limits.yaml;
-    gravity: in the base link's frame (3,) [m/s^2], None for that of the description.
+    gravity: in the base link's frame (3,) [m/s^2], None for that of the description; robot_driver: preset of its driver
+    (model/driver_presets.py), empty for none.
     """
 
     path: str = ""
@@ -32,6 +34,7 @@ class RobotSource:
     hold: Mapping[str, float] = field(default_factory=dict)
     joint_limits: str | None = None
     gravity: tuple[float, ...] | None = None
+    robot_driver: str = ""
 
     def __post_init__(self) -> None:
         """Refuse none or two robots."""
@@ -44,6 +47,8 @@ class RobotSource:
     def load(self) -> Robot:
         """Return the robot."""
         robot = self._described()
+        if self.robot_driver:
+            robot = with_driver(robot, load_preset(self.robot_driver))
         return robot if self.gravity is None else with_gravity(robot, self.gravity)
 
     def _described(self) -> Robot:
@@ -88,8 +93,11 @@ def refuse_other_robot(source: RobotSource, robot: Robot, *, chain: bool = True)
     if source.gravity is not None and not np.allclose(source.gravity, robot.gravity):
         what = f"the model was identified with gravity {robot.gravity.tolist()}"
         raise InputError(what, "base parameters hold for one mounting: identify again", source.path)
-    options = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link} if chain else {}
-    for name, value in {**options, "joint_limits": source.joint_limits}.items():
+    options: dict[str, object] = {}
+    if chain:
+        options = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link}
+    options |= {"joint_limits": source.joint_limits, "robot_driver": source.robot_driver}
+    for name, value in options.items():
         if value:
             what = Text(Option(name), " is given, but the model defines its own joints")
             raise InputError(what, "omit it, or identify the robot with it", source.path)

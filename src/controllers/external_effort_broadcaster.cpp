@@ -20,8 +20,6 @@ using controller_interface::return_type;
 namespace
 {
 
-constexpr double stale = 0.1;  ///< after this time without a usable sample nothing is known [s]
-
 const Tool * tool_of(const Model & model, const std::string & link)
 {
   if (link.empty()) return nullptr;
@@ -134,17 +132,15 @@ void ExternalEffortBroadcaster::build_parts()
   ContactOptions contacts;
   contacts.bandwidth = p.bandwidth;
   contacts.width = p.width;
-  observer_ = std::make_unique<MomentumObserver>(model, options);
-  contacts_ = std::make_unique<ContactDetector>(
-    model.error_bars, per_joint(p.thresholds, places, "thresholds"), contacts);
-  if (!contacts_->usable())
+  loop_ = std::make_unique<ExternalEffortLoop>(
+    model, options, per_joint(p.thresholds, places, "thresholds"), contacts);
+  if (!loop_->contacts().usable())
   {
     RCLCPP_WARN(
       node->get_logger(),
       "the model has no error bars and no `thresholds` are set: no contact will be found");
   }
   const std::size_t n = names_.size();
-  states_ = StateValues(3 * n);
   contact_.joints = names_;
   contact_.external_effort.assign(n, 0.0);
   contact_.threshold.assign(n, 0.0);
@@ -163,22 +159,18 @@ CallbackReturn ExternalEffortBroadcaster::on_cleanup(const rclcpp_lifecycle::Sta
   publication_.reset();
   contact_publisher_.reset();
   live_.reset();
-  observer_.reset();
-  contacts_.reset();
+  loop_.reset();
   names_.clear();
   return CallbackReturn::SUCCESS;
 }
 
 CallbackReturn ExternalEffortBroadcaster::on_activate(const rclcpp_lifecycle::State &)
 {
-  observer_->restart();
-  contacts_->restart();
-  states_.forget();
-  lost_ = 0.0;
+  loop_->start();
   tell_contact_ = false;
   fill_contact(get_node()->now());
   contact_publisher_->try_publish(contact_);  // makes room in the publisher: update() need not
-  give_states();
+  loop_->give(ordered_exported_state_interfaces_);
   publication_->activate();
   return CallbackReturn::SUCCESS;
 }
@@ -212,16 +204,9 @@ return_type ExternalEffortBroadcaster::update_reference_from_subscribers(
 return_type ExternalEffortBroadcaster::update_and_write_commands(
   const rclcpp::Time & time, const rclcpp::Duration & period)
 {
-  live_->hand_news_to(*observer_);
-  states_.read(state_interfaces_);
-  const std::size_t n = names_.size();
-  const double dt = period.seconds();
-  const bool good = observer_->update(states_.at(0), states_.at(n), states_.at(2 * n), dt);
-  const ContactEvent event =
-    good ? contacts_->update(observer_->external(), observer_->undecided(), dt)
-         : ContactEvent::none;
-  lost_ = good ? 0.0 : lost_ + (dt > 0.0 ? dt : 0.0);
-  give_states();
+  live_->hand_news_to(loop_->observer());
+  const ContactEvent event = loop_->update(state_interfaces_, period.seconds());
+  loop_->give(ordered_exported_state_interfaces_);
   tell_contact_ = tell_contact_ || event != ContactEvent::none;
   if (tell_contact_)
   {
@@ -229,31 +214,19 @@ return_type ExternalEffortBroadcaster::update_and_write_commands(
     // an event must not be lost: again in the next update
     tell_contact_ = !contact_publisher_->try_publish(contact_);
   }
-  publication_->tell(time, known(), states_.at(0), observer_->external());
+  publication_->tell(time, loop_->known(), loop_->positions(), loop_->external());
   return return_type::OK;
-}
-
-bool ExternalEffortBroadcaster::known() const noexcept { return lost_ <= stale; }
-
-void ExternalEffortBroadcaster::give_states()
-{
-  auto & interfaces = ordered_exported_state_interfaces_;
-  const std::size_t n = names_.size();
-  for (std::size_t a = 0; a < n; ++a)
-    static_cast<void>(interfaces[a]->set_value(known() ? observer_->external()[a] : unknown));
-  const double contact = contacts_->contact() ? 1.0 : 0.0;
-  static_cast<void>(interfaces[n]->set_value(known() ? contact : unknown));
 }
 
 void ExternalEffortBroadcaster::fill_contact(const rclcpp::Time & time)
 {
   contact_.header.stamp = time;
-  contact_.contact = contacts_->contact();
+  contact_.contact = loop_->contacts().contact();
   for (std::size_t a = 0; a < names_.size(); ++a)
   {
-    contact_.external_effort[a] = observer_->external()[a];
-    contact_.threshold[a] = contacts_->thresholds()[a];
-    contact_.beyond[a] = contacts_->beyond()[a] != 0;
+    contact_.external_effort[a] = loop_->external()[a];
+    contact_.threshold[a] = loop_->contacts().thresholds()[a];
+    contact_.beyond[a] = loop_->contacts().beyond()[a] != 0;
   }
 }
 

@@ -14,8 +14,8 @@
 #include "realtime_tools/realtime_publisher.hpp"
 #include "realtime_tools/realtime_thread_safe_box.hpp"
 #include "ros2_dynid/external_effort_broadcaster_parameters.hpp"
+#include "ros2_dynid/external_effort_loop.hpp"
 #include "ros2_dynid/msg/contact.hpp"
-#include "ros2_dynid/observer.hpp"
 #include "sensor_msgs/msg/joint_state.hpp"
 
 namespace ros2_dynid
@@ -82,18 +82,13 @@ protected:
 
 private:
   void build_parts();
-  bool known() const noexcept;
-  void give_states();
   void fill_contact(const rclcpp::Time & time);
 
   std::shared_ptr<external_effort_broadcaster::ParamListener> listener_;
   std::vector<std::string> names_;
   std::shared_ptr<LiveModel> live_;
   std::shared_ptr<ExternalEffortPublication> publication_;
-  std::unique_ptr<MomentumObserver> observer_;
-  std::unique_ptr<ContactDetector> contacts_;
-  StateValues states_;  // positions, velocities, then efforts
-  double lost_ = 0.0;
+  std::unique_ptr<ExternalEffortLoop> loop_;
   bool tell_contact_ = false;
   msg::Contact contact_;
   std::unique_ptr<realtime_tools::RealtimePublisher<msg::Contact>> contact_publisher_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feedforward_controller.hpp"
 
-#include <algorithm>
-
 #include "pluginlib/class_list_macros.hpp"
 
 namespace ros2_dynid
@@ -21,12 +19,12 @@ CallbackReturn FeedforwardController::on_init()
 
 InterfaceConfiguration FeedforwardController::command_interface_configuration() const
 {
-  return interfaces_of(names_, {"effort"});
+  return interfaces_of(names_, {"effort"}, params_.command_prefix);
 }
 
 InterfaceConfiguration FeedforwardController::state_interface_configuration() const
 {
-  return interfaces_of(names_, {"position", "velocity"});
+  return interfaces_of(names_, state_kinds_);
 }
 
 CallbackReturn FeedforwardController::on_configure(const rclcpp_lifecycle::State &)
@@ -41,18 +39,16 @@ void FeedforwardController::build_parts()
   places_ = places_of(model, params_.joints);
   declare_added_effort(model, params_.robot_adds, places_);
   names_ = model.active_names();
+  state_kinds_ = state_kinds(params_.check_rest_efforts, names_, get_robot_description());
   const double rate = get_update_rate();
   const EffortBounds bounds = effort_bounds_of(params_, model, places_, rate);
-  period_ = 1.0 / rate;
   gains_ = gains_of(params_, places_);
-  const std::size_t n = names_.size();
-  states_ = StateValues(2 * n);
-  references_ = ChainedReferences(3 * n);
-  writer_ = CommandWriter(n);
   live_ = std::make_shared<LiveModel>(get_node(), model, bounds.limits);
-  law_ = std::make_unique<FeedforwardLaw>(
-    model, gains_, bounds, FeedforwardOptions{params_.smoothing, params_.timeout});
-  stream_ = std::make_shared<ReferenceStream>(get_node(), names_, params_.timeout, law_->refused());
+  loop_ = std::make_unique<FeedforwardLoop>(
+    params_.reference_lead, 1.0 / rate, model, gains_, bounds,
+    FeedforwardOptions{params_.smoothing, params_.timeout});
+  stream_ =
+    std::make_shared<ReferenceStream>(get_node(), names_, params_.timeout, loop_->law().refused());
   live_->listen(params_.parameters_topic);
   stream_->listen();
   refuse_wrong_gains();
@@ -90,31 +86,28 @@ CallbackReturn FeedforwardController::on_cleanup(const rclcpp_lifecycle::State &
   on_set_.reset();
   stream_.reset();
   live_.reset();
-  law_.reset();
+  loop_.reset();
   names_.clear();
   return CallbackReturn::SUCCESS;
 }
 
 CallbackReturn FeedforwardController::on_activate(const rclcpp_lifecycle::State &)
 {
-  states_.forget();
-  states_.read(state_interfaces_);
   take_news();
-  stream_->forget();
-  ChainedReferences::forget(ordered_exported_reference_interfaces_);
-  if (!all_finite(states_.at(0), 2 * names_.size()) || !law_->start(states_.at(0)))
-  {
-    RCLCPP_ERROR(get_node()->get_logger(), "position or velocity of a joint is not known");
+  if (contradicts(*loop_, state_interfaces_, names_, get_node()->get_logger()))
     return CallbackReturn::ERROR;
-  }
-  writer_.write(command_interfaces_, law_->command());  // the arm must not fall before an update
-  return CallbackReturn::SUCCESS;
+  stream_->forget();
+  auto & references = ordered_exported_reference_interfaces_;
+  if (loop_->start(state_interfaces_, command_interfaces_, references, end_.was_just_now()))
+    return CallbackReturn::SUCCESS;
+  RCLCPP_ERROR(get_node()->get_logger(), "position or velocity of a joint is not known");
+  return CallbackReturn::ERROR;
 }
 
 CallbackReturn FeedforwardController::on_deactivate(const rclcpp_lifecycle::State &)
 {
-  states_.read(state_interfaces_);
-  leave_last_command(*law_, states_, writer_, command_interfaces_, get_node()->get_logger());
+  leave_last_command(*loop_, state_interfaces_, command_interfaces_, get_node()->get_logger());
+  end_.note();
   return CallbackReturn::SUCCESS;
 }
 
@@ -133,38 +126,27 @@ FeedforwardController::on_export_reference_interfaces_list()
 return_type FeedforwardController::update_reference_from_subscribers(
   const rclcpp::Time &, const rclcpp::Duration &)
 {
-  stream_->hand_news_to(
-    [this](const double * x)
-    {
-      const std::size_t n = names_.size();
-      law_->set_reference(x, x + n, x + 2 * n, std::max(0.0, params_.reference_lead));
-    });
+  stream_->hand_news_to([this](const double * values) { loop_->follow(values); });
   return return_type::OK;
 }
 
 return_type FeedforwardController::update_and_write_commands(
   const rclcpp::Time &, const rclcpp::Duration & period)
 {
-  const std::size_t n = names_.size();
   take_news();
-  states_.read(state_interfaces_);
-  if (is_in_chained_mode() && references_.read(ordered_exported_reference_interfaces_))
-  {
-    const double lead = params_.reference_lead >= 0.0 ? params_.reference_lead : period_;
-    law_->set_reference(references_.at(0), references_.at(n), references_.at(2 * n), lead);
-  }
-  const bool well = law_->update(states_.at(0), states_.at(n), period.seconds());
-  live_->see(states_.at(0));
-  const bool written = writer_.write(command_interfaces_, law_->command());
-  return well && written ? return_type::OK : return_type::ERROR;
+  const bool well = loop_->update(
+    state_interfaces_, command_interfaces_, ordered_exported_reference_interfaces_,
+    is_in_chained_mode(), period.seconds());
+  live_->see(loop_->positions());
+  return well ? return_type::OK : return_type::ERROR;
 }
 
 void FeedforwardController::take_news()
 {
-  live_->hand_news_to(*law_);
+  live_->hand_news_to(loop_->law());
   if (!listener_->try_update_params(params_)) return;
   put_gains(params_, places_, gains_);
-  law_->set_gains(gains_);
+  loop_->law().set_gains(gains_);
 }
 
 }  // namespace ros2_dynid

@@ -43,16 +43,13 @@ private:
 
   std::shared_ptr<feedforward_controller::ParamListener> listener_;
   feedforward_controller::Params params_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, state_kinds_{"position", "velocity"};
   Places places_;
-  double period_ = 0.0;
   Gains gains_;
   std::shared_ptr<LiveModel> live_;
   std::shared_ptr<ReferenceStream> stream_;
-  std::unique_ptr<FeedforwardLaw> law_;
-  StateValues states_;  // positions, then velocities
-  ChainedReferences references_;
-  CommandWriter writer_;
+  std::unique_ptr<FeedforwardLoop> loop_;
+  LastEnd end_;
   rclcpp::node_interfaces::OnSetParametersCallbackHandle::SharedPtr on_set_;
 };
 

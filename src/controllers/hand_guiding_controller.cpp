@@ -19,12 +19,12 @@ CallbackReturn HandGuidingController::on_init()
 
 InterfaceConfiguration HandGuidingController::command_interface_configuration() const
 {
-  return interfaces_of(names_, {"effort"});
+  return interfaces_of(names_, {"effort"}, params_.command_prefix);
 }
 
 InterfaceConfiguration HandGuidingController::state_interface_configuration() const
 {
-  return interfaces_of(names_, {"position", "velocity"});
+  return interfaces_of(names_, state_kinds_);
 }
 
 CallbackReturn HandGuidingController::on_configure(const rclcpp_lifecycle::State &)
@@ -39,11 +39,10 @@ void HandGuidingController::build_parts()
   const Places places = places_of(model, params_.joints);
   declare_added_effort(model, params_.robot_adds, places);
   names_ = model.active_names();
+  state_kinds_ = state_kinds(params_.check_rest_efforts, names_, get_robot_description());
   const EffortBounds bounds = effort_bounds_of(params_, model, places, get_update_rate());
-  states_ = StateValues(2 * names_.size());
-  writer_ = CommandWriter(names_.size());
   live_ = std::make_shared<LiveModel>(get_node(), model, bounds.limits);
-  law_ = std::make_unique<HandGuidingLaw>(
+  loop_ = std::make_unique<EffortLoop<HandGuidingLaw>>(
     model, hand_guiding_options_of(params_, model, places), bounds);
   live_->listen(params_.parameters_topic);
 }
@@ -51,7 +50,7 @@ void HandGuidingController::build_parts()
 CallbackReturn HandGuidingController::on_cleanup(const rclcpp_lifecycle::State &)
 {
   live_.reset();
-  law_.reset();
+  loop_.reset();
   names_.clear();
   return CallbackReturn::SUCCESS;
 }
@@ -59,47 +58,44 @@ CallbackReturn HandGuidingController::on_cleanup(const rclcpp_lifecycle::State &
 CallbackReturn HandGuidingController::on_activate(const rclcpp_lifecycle::State &)
 {
   const auto logger = get_node()->get_logger();
-  states_.forget();
-  states_.read(state_interfaces_);
   take_news();
-  const std::size_t outside = law_->outside(states_.at(0));
+  if (contradicts(*loop_, state_interfaces_, names_, get_node()->get_logger()))
+    return CallbackReturn::ERROR;
+  if (loop_->start(state_interfaces_, command_interfaces_, end_.was_just_now()))
+    return CallbackReturn::SUCCESS;
+  const std::size_t outside = loop_->law().outside(loop_->positions());
   if (outside < names_.size())
   {
     RCLCPP_ERROR(
       logger, "%s is outside its range or not known; move it by hand or with another controller",
       names_[outside].c_str());
-    return CallbackReturn::ERROR;
   }
-  if (!all_finite(states_.at(0), 2 * names_.size()) || !law_->start(states_.at(0)))
+  else
   {
     RCLCPP_ERROR(logger, "the velocity of a joint is not known");
-    return CallbackReturn::ERROR;
   }
-  writer_.write(command_interfaces_, law_->command());  // the arm must not fall before an update
-  return CallbackReturn::SUCCESS;
+  return CallbackReturn::ERROR;
 }
 
 CallbackReturn HandGuidingController::on_deactivate(const rclcpp_lifecycle::State &)
 {
-  states_.read(state_interfaces_);
-  leave_last_command(*law_, states_, writer_, command_interfaces_, get_node()->get_logger());
+  leave_last_command(*loop_, state_interfaces_, command_interfaces_, get_node()->get_logger());
+  end_.note();
   return CallbackReturn::SUCCESS;
 }
 
 return_type HandGuidingController::update(const rclcpp::Time &, const rclcpp::Duration & period)
 {
   take_news();
-  states_.read(state_interfaces_);
-  const bool well = law_->update(states_.at(0), states_.at(names_.size()), period.seconds());
-  live_->see(states_.at(0));
-  const bool written = writer_.write(command_interfaces_, law_->command());
-  return well && written ? return_type::OK : return_type::ERROR;
+  const bool well = loop_->update(state_interfaces_, command_interfaces_, period.seconds());
+  live_->see(loop_->positions());
+  return well ? return_type::OK : return_type::ERROR;
 }
 
 void HandGuidingController::take_news()
 {
-  live_->hand_news_to(*law_);
-  if (listener_->try_update_params(params_)) law_->set_friction(params_.friction);
+  live_->hand_news_to(loop_->law());
+  if (listener_->try_update_params(params_)) loop_->law().set_friction(params_.friction);
 }
 
 }  // namespace ros2_dynid

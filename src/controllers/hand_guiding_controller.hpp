@@ -35,11 +35,10 @@ private:
 
   std::shared_ptr<hand_guiding_controller::ParamListener> listener_;
   hand_guiding_controller::Params params_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, state_kinds_{"position", "velocity"};
   std::shared_ptr<LiveModel> live_;
-  std::unique_ptr<HandGuidingLaw> law_;
-  StateValues states_;  // positions, then velocities
-  CommandWriter writer_;
+  std::unique_ptr<EffortLoop<HandGuidingLaw>> loop_;
+  LastEnd end_;
 };
 
 }  // namespace ros2_dynid

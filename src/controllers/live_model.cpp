@@ -29,12 +29,9 @@ Model checked_model(
 
 LiveModel::LiveModel(
   rclcpp_lifecycle::LifecycleNode::SharedPtr node, Model model, std::vector<double> effort)
-: node_(std::move(node)), effort_(std::move(effort)), q_(model.active().size())
+: node_(std::move(node)), current_(std::move(model), std::move(effort))
 {
-  current_.model = std::move(model);
-  const std::string why = refusal(current_.model, current_.load);
-  if (!why.empty()) throw std::runtime_error("the model is refused: " + why);
-  box_.set(current_);
+  box_.set(current_.news());
 }
 
 void LiveModel::listen(const std::string & topic)
@@ -52,10 +49,9 @@ void LiveModel::listen(const std::string & topic)
       const auto logger = self->node_->get_logger();
       try
       {
-        const Model estimate = with_parameters(self->current_.model, model_of(message));
-        const std::string why = self->refusal(estimate, self->current_.load);
+        const std::string why = self->current_.take_parameters(model_of(message));
         if (!why.empty()) throw std::runtime_error(why);
-        self->give(estimate, self->current_.load);
+        self->box_.set(self->current_.news());
         RCLCPP_INFO(logger, "new parameters of %s", message.robot.c_str());
       }
       catch (const std::runtime_error & error)
@@ -82,10 +78,10 @@ void LiveModel::offer_payload()
       const std::lock_guard<std::mutex> guard(self->mutex_);
       try
       {
-        const Load load = load_of(self->current_.model, *request);
-        response->message = self->refusal(self->current_.model, load);
+        response->message =
+          self->current_.take_load(load_of(self->current_.news().model, *request));
         response->success = response->message.empty();
-        if (response->success) self->give(self->current_.model, load);
+        self->box_.set(self->current_.news());
       }
       catch (const std::runtime_error & error)
       {
@@ -121,39 +117,14 @@ std::string LiveModel::take_file(const std::string & path, bool trial)
   const std::lock_guard<std::mutex> guard(mutex_);
   try
   {
-    const Model estimate = with_parameters(current_.model, load_model(path));
-    const std::string why = refusal(estimate, current_.load);
-    if (why.empty() && !trial) give(estimate, current_.load);
+    const std::string why = current_.take_parameters(load_model(path), trial);
+    box_.set(current_.news());
     return why;
   }
   catch (const std::runtime_error & error)
   {
     return error.what();
   }
-}
-
-void LiveModel::see(const double * q) noexcept
-{
-  for (std::size_t a = 0; a < q_.size(); ++a)
-    if (!std::isfinite(q[a])) return;
-  for (std::size_t a = 0; a < q_.size(); ++a) q_[a].store(q[a], std::memory_order_relaxed);
-  known_.store(true, std::memory_order_release);
-}
-
-std::string LiveModel::refusal(const Model & model, const Load & load) const
-{
-  std::vector<double> q(q_.size());
-  const bool known = known_.load(std::memory_order_acquire);
-  for (std::size_t a = 0; a < q.size(); ++a) q[a] = q_[a].load(std::memory_order_relaxed);
-  return refusal_of(current_.model, model, load, effort_, known ? q.data() : nullptr);
-}
-
-void LiveModel::give(Model model, const Load & load)
-{
-  current_.model = std::move(model);
-  current_.load = load;
-  ++current_.number;
-  box_.set(current_);
 }
 
 }  // namespace ros2_dynid

@@ -3,8 +3,6 @@
 // control loop.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,7 +11,7 @@
 #include "rclcpp/rclcpp.hpp"
 #include "rclcpp_lifecycle/lifecycle_node.hpp"
 #include "realtime_tools/realtime_thread_safe_box.hpp"
-#include "ros2_dynid/dynamics.hpp"
+#include "ros2_dynid/current_model.hpp"
 #include "ros2_dynid/msg/base_parameters.hpp"
 #include "ros2_dynid/srv/set_payload.hpp"
 
@@ -45,43 +43,25 @@ public:
   template <typename Receiver>
   void hand_news_to(Receiver & receiver)
   {
-    box_.try_get(
-      [this, &receiver](const News & latest)
-      {
-        if (latest.number == taken_) return;
-        taken_ = latest.number;
-        receiver.set_parameters(latest.model);
-        receiver.set_payload(latest.load);
-      });
+    box_.try_get([this, &receiver](const ModelNews & latest)
+                 { reader_.hand_to(receiver, latest); });
   }
 
   /// In update(): where the robot is.
-  void see(const double * q) noexcept;
+  void see(const double * q) noexcept { current_.see(q); }
 
 private:
-  struct News
-  {
-    std::uint64_t number = 0;
-    Model model;
-    Load load;
-  };
-
   /// Take the parameters of a file of the same robot: a reason if it is refused, else "". Only
   /// tried, not taken, if `trial`.
   std::string take_file(const std::string & path, bool trial);
-  std::string refusal(const Model & model, const Load & load) const;
-  void give(Model model, const Load & load);
   void offer_payload();
   void follow_parameter();
 
   rclcpp_lifecycle::LifecycleNode::SharedPtr node_;
   mutable std::mutex mutex_;  // of current_; update() never takes it
-  News current_;
-  std::vector<double> effort_;
-  realtime_tools::RealtimeThreadSafeBox<News> box_;
-  std::uint64_t taken_ = 0;  // by update()
-  std::vector<std::atomic<double>> q_;
-  std::atomic<bool> known_{false};
+  CurrentModel current_;
+  realtime_tools::RealtimeThreadSafeBox<ModelNews> box_;
+  NewsReader reader_;  // of update()
   rclcpp::Subscription<msg::BaseParameters>::SharedPtr subscription_;
   rclcpp::Service<srv::SetPayload>::SharedPtr service_;
   rclcpp::node_interfaces::OnSetParametersCallbackHandle::SharedPtr on_set_;

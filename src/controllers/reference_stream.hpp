@@ -55,25 +55,14 @@ public:
   template <typename Follow>
   void hand_news_to(const Follow & follow)
   {
-    box_.try_get(
-      [this, &follow](const News & latest)
-      {
-        if (latest.number <= taken_) return;
-        taken_ = latest.number;
-        follow(latest.values.data());
-      });
+    box_.try_get([this, &follow](const ReferenceNews & latest)
+                 { follower_.hand_to(follow, latest); });
   }
 
   /// At activation: what came before is not followed.
-  void forget() noexcept { taken_ = newest_.load(); }
+  void forget() noexcept { follower_.forget(newest_.load()); }
 
 private:
-  struct News
-  {
-    std::uint64_t number = 0;
-    std::vector<double> values;
-  };
-
   void take(const trajectory_msgs::msg::JointTrajectory & message)
   {
     const double now = node_->now().seconds();
@@ -86,10 +75,10 @@ private:
   rclcpp_lifecycle::LifecycleNode::SharedPtr node_;
   ReferenceReader reader_;
   std::shared_ptr<RefusedReferences> refused_;
-  News current_;
-  realtime_tools::RealtimeThreadSafeBox<News> box_;
+  ReferenceNews current_;
+  realtime_tools::RealtimeThreadSafeBox<ReferenceNews> box_;
   std::atomic<std::uint64_t> newest_{0};
-  std::uint64_t taken_ = 0;  // by update()
+  ReferenceFollower follower_;  // of update()
   rclcpp::Subscription<trajectory_msgs::msg::JointTrajectory>::SharedPtr subscription_;
   rclcpp::TimerBase::SharedPtr timer_;
 };

@@ -25,14 +25,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script() -> ModuleType:
     """The script as a module; it has no suffix."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    loader = importlib.machinery.SourceFileLoader("dynid_script", str(ROOT / "dynid"))
-    spec = importlib.util.spec_from_loader("dynid_script", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    module = ModuleType("dynid_script")
+    module.__file__ = str(ROOT / "dynid")
+    exec(compile((ROOT / "dynid").read_text(), module.__file__, "exec"), vars(module))
     return module
 
 

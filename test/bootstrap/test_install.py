@@ -22,7 +22,17 @@ from ros2_dynid.version import __version__
 
 ROOT = Path(__file__).parents[2]
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-NODES = ("excitation", "recorder", "identification", "feedforward", "sim_robot", "panel", "payload_bridge")
+NODES = (
+    "excitation",
+    "recorder",
+    "identification",
+    "feedforward",
+    "sim_robot",
+    "panel",
+    "payload_bridge",
+    "guard",
+    "wrist_sensor",
+)
 
 
 def run(*command: str | Path, **variables: str) -> str:

@@ -47,7 +47,7 @@ def motions(robot, seed=3):
 
 
 def oracle_torque(robot, chi, q, dq, ddq):
-    """Return G^T times the torque of the tree: Pinocchio's of the links, and the drives as seed 002 writes them."""
+    """Return G^T times the torque of the tree: Pinocchio's of the links, and the drives as Gautier 2013 writes them."""
     G, offset = constraint(robot)
     q, dq, ddq = q @ G.T + offset, dq @ G.T, ddq @ G.T
     tau = pin_regressor(robot, q, dq, ddq) @ by_joint(robot, chi)[:, :IA].ravel()

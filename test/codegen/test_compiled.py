@@ -166,6 +166,19 @@ def test_a_library_is_built_once(cache, monkeypatch):
 
 
 @needs_compiler
+@pytest.mark.parametrize("kind", ["torque", "regressor"])
+def test_a_library_that_is_loaded_again_does_not_take_the_place_of_another(cache, kind):
+    three = Robot("three", (*SMALL.joints, Joint("c", 2, d=0.3)))
+    for _ in range(2):
+        compiled.forget_libraries()
+        for robot in (three, SMALL):
+            compiled.library(robot, kind)
+    arrays, chi = samples(three, 40), np.ones(len(standard_names(three)))
+    assert same(fast_inverse_dynamics(three, chi, *arrays), inverse_dynamics(three, chi, *arrays))
+    assert same(fast_regressor(three, *arrays), regressor(three, *arrays))
+
+
+@needs_compiler
 def test_a_folder_that_others_can_write_is_not_used(cache):
     cache.mkdir(mode=0o777)
     cache.chmod(0o777)

@@ -14,13 +14,13 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Robot
 
 SIGNIFICANT = ["Ia1", "Ia2", "Ia3", "Ia4", "Ia5", "Ia6", "M6", "MZ6", "MZ4", "XX4", "YY4"]
-"""Of the PUMA 260 (seed 004, Table 2)."""
+"""Of the PUMA 260 (Izaguirre 1992, Table 2)."""
 
 SIMPLIFIED = [f"{kind}{j}" for j in range(1, 7) for kind in ("XX", "YY", "ZZ", "M")]
 SIMPLIFIED += ["MY2", "MZ3", "MY4", "MY5", "MZ6"]
 """Stanford arm with diagonal inertias, masses, and each centre of mass on one axis.
 
-Seed 003 gives 139 and 101 for simplified links that it does not define: fewer multiplications here, one addition more.
+Lin 1995 gives 139 and 101 for simplified links that it does not define: fewer multiplications here, one addition more.
 """
 
 

@@ -8,7 +8,7 @@ import argparse
 
 import pytest
 
-from ros2_dynid.cli import main
+from ros2_dynid.cli import main, parse_arguments
 from ros2_dynid.commands.shared.arguments import parse_gains, parse_hold
 from ros2_dynid.commands.shared.command import items, numbers
 from ros2_dynid.errors import InputError
@@ -47,34 +47,16 @@ COMMON = IdentifyOptions(preparation=PREPARATION, reading=READING, sensor="link+
 PLAIN, UNSAID = RobotSource("arm.urdf"), IdentifyOptions()
 
 
-class AskedError(Exception):
-    """The request has been made."""
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """Return what gives the request that a command line makes, with the other arguments of the use case."""
-
-    def run(place, line):
-        found = []
-
-        def stop(request, *args, **options):
-            found.append((request, args, options))
-            raise AskedError
-
-        monkeypatch.setattr(place, stop)
-        monkeypatch.setattr("sys.argv", ["dynid", *line.split()])
-        with pytest.raises(AskedError):
-            main()
-        return found[0][0]
-
-    return run
+def request(line):
+    """Return the request that a command line makes."""
+    args = parse_arguments(line.split())
+    return args.module.request_of(args)
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("check a arm.urdf", CheckRequest(PLAIN, "a", UNSAID.reading)),
+        ("check a b arm.urdf", CheckRequest(PLAIN, ("a", "b"), UNSAID.reading)),
         ("identify arm.urdf a", IdentifyRequest(PLAIN, ("a",), options=UNSAID, command="dynid identify arm.urdf a")),
         ("payload arm.urdf --loaded l", PayloadRequest(PLAIN, (), ("l",), options=UNSAID)),
         ("gains arm.urdf --empty e --loaded l --mass 2", GainsRequest(PLAIN, ("e",), ("l",), 2.0, UNSAID)),
@@ -84,18 +66,16 @@ def asked(monkeypatch):
         ("report out", ReportRequest(("out",))),
     ],
 )
-def test_what_is_not_said_is_as_a_request_has_it(asked, line, expected):
-    name = line.split()[0]
-    place = {"excite": "plan.plan", "preview": "preview.previewed"}.get(name, f"{name}.{name}")
-    assert asked(f"ros2_dynid.usecases.{place}", line) == expected
+def test_what_is_not_said_is_as_a_request_has_it(line, expected):
+    assert request(line) == expected
 
 
-def test_check(asked):
-    request = asked("ros2_dynid.usecases.check.check", f"check run.mcap arm.urdf {CHAIN} {READ} {PREPARE}")
-    assert request == CheckRequest(ROBOT, "run.mcap", READING, PREPARATION)
+def test_check():
+    asked = request(f"check run.mcap arm.urdf {CHAIN} {READ} {PREPARE}")
+    assert asked == CheckRequest(ROBOT, ("run.mcap",), READING, PREPARATION)
 
 
-def test_identify(asked):
+def test_identify():
     line = (
         f"identify arm.urdf a.mcap b.csv {CHAIN} {READ} {PREPARE} -o out --overwrite --method irls "
         "--validate c --validate d --essential --essential-std 0.2 --distance euclidean --standard --consistent "
@@ -121,50 +101,43 @@ def test_identify(asked):
     expected = IdentifyRequest(
         ROBOT, ("a.mcap", "b.csv"), ("c", "d"), options, "out", True, f"dynid {line}", "page.html"
     )
-    assert asked("ros2_dynid.usecases.identify.identify", line) == expected
+    assert request(line) == expected
 
 
-def test_identify_in_folds_or_on_other_recordings_but_not_both(asked, capsys):
-    request = asked("ros2_dynid.usecases.identify.identify", "identify arm.urdf a --cross-validate 7")
-    assert request.options.cross_validate == 7 and request.validation == ()
+def test_identify_in_folds_or_on_other_recordings_but_not_both(capsys):
+    asked = request("identify arm.urdf a --cross-validate 7")
+    assert asked.options.cross_validate == 7 and asked.validation == ()
     assert main(["identify", "arm.urdf", "a", "--cross-validate", "7", "--validate", "b"]) == 2
     assert "not allowed with" in capsys.readouterr().err
 
 
-def test_the_command_that_is_kept_can_be_typed_again(monkeypatch, asked):
-    asked("ros2_dynid.usecases.identify.identify", "identify arm.urdf a")
-    found = []
-    monkeypatch.setattr("ros2_dynid.usecases.identify.identify", lambda request, _: found.append(request) or 1 / 0)
-    monkeypatch.setattr("sys.argv", ["dynid", "identify", "my arm.urdf", "a"])
-    with pytest.raises(ZeroDivisionError):
-        main()
-    assert found[0].command == "dynid identify 'my arm.urdf' a"
+def test_the_command_that_is_kept_can_be_typed_again():
+    args = parse_arguments(["identify", "my arm.urdf", "a"])
+    assert args.module.request_of(args).command == "dynid identify 'my arm.urdf' a"
 
 
-@pytest.mark.parametrize(
-    ("loaded", "place"), [("--loaded l m --loaded n", "payload"), ("--loaded x=l x=m y=n", "payloads")]
-)
-def test_payload(asked, loaded, place):
+@pytest.mark.parametrize("loaded", ["--loaded l m --loaded n", "--loaded x=l x=m y=n"])
+def test_payload(loaded):
     line = f"payload arm.urdf --empty e --empty f {loaded} --free --link flange --sensor link+Fc"
-    request = asked(f"ros2_dynid.usecases.payload.{place}", f"{line} {CHAIN} {READ} {PREPARE}")
+    asked = request(f"{line} {CHAIN} {READ} {PREPARE}")
     recordings = tuple(loaded.replace("--loaded", "").split())
-    assert request == PayloadRequest(ROBOT, ("e", "f"), recordings, "flange", COMMON, True)
+    assert asked == PayloadRequest(ROBOT, ("e", "f"), recordings, "flange", COMMON, True)
 
 
-def test_gains(asked):
+def test_gains():
     line = "gains arm.urdf --empty e --loaded l --loaded m --mass 2.5 --load 1 2 3 4 5 6 7 8 9 10 --sensor link+Fc"
-    request = asked("ros2_dynid.usecases.gains.gains", f"{line} {CHAIN} {READ} {PREPARE}")
-    assert request == GainsRequest(ROBOT, ("e",), ("l", "m"), 2.5, COMMON, tuple(map(float, range(1, 11))))
+    asked = request(f"{line} {CHAIN} {READ} {PREPARE}")
+    assert asked == GainsRequest(ROBOT, ("e",), ("l", "m"), 2.5, COMMON, tuple(map(float, range(1, 11))))
 
 
-def test_tool(asked):
+def test_tool():
     line = "tool arm.urdf run --wrench /wrench --sensor-link flange --free"
-    request = asked("ros2_dynid.usecases.tool.tool", f"{line} {CHAIN} {READ} {PREPARE}")
+    asked = request(f"{line} {CHAIN} {READ} {PREPARE}")
     options = IdentifyOptions(preparation=PREPARATION, reading=READING)
-    assert request == ToolRequest(ROBOT, "run", "/wrench", "flange", options, True)
+    assert asked == ToolRequest(ROBOT, "run", "/wrench", "flange", options, True)
 
 
-def test_excite(asked):
+def test_excite():
     line = (
         "excite arm.urdf --method points --only inertial,rotor --rows 90 --seed 3 --duration 7 --harmonics 4 "
         "--periods 2 --criterion logdet --weights 1,2 --equilibrium 0.2 --optimiser powell --measure qr --poses 5 "
@@ -172,8 +145,8 @@ def test_excite(asked):
         "--max-effort 1.4 --start 0.1,-0.2 -o out.yaml --rate 25 --csv out.csv --rehearsal slow.yaml "
         "--rehearsal-speed 0.3 --figures plan.png --noise 0.5"
     )
-    request = asked("ros2_dynid.usecases.plan.plan", f"{line} {CHAIN} {AROUND}")
-    assert request == PlanRequest(
+    asked = request(f"{line} {CHAIN} {AROUND}")
+    assert asked == PlanRequest(
         ROBOT,
         "out.yaml",
         PlanMethod.POINTS,
@@ -211,16 +184,16 @@ def test_excite(asked):
     ("flags", "wanted"),
     [("", True), ("--no-collision", False), ("--collision x.urdf", True), ("--no-collision --collision x.urdf", True)],
 )
-def test_shapes_count_unless_they_are_not_wanted(asked, flags, wanted):
-    request = asked("ros2_dynid.usecases.plan.plan", f"excite demo3 -o x.yaml {flags}")
-    assert request.surroundings.collisions is wanted
+def test_shapes_count_unless_they_are_not_wanted(flags, wanted):
+    asked = request(f"excite demo3 -o x.yaml {flags}")
+    assert asked.surroundings.collisions is wanted
 
 
-def test_lists_may_begin_with_a_minus(asked):
-    request = asked("ros2_dynid.usecases.plan.plan", "excite demo3 -o x.yaml --gravity -9.81,0,0 --start -.5,1,2")
-    assert request.robot.gravity == (-9.81, 0.0, 0.0) and request.start == (-0.5, 1.0, 2.0)
-    request = asked("ros2_dynid.usecases.plan.plan", "excite demo3 --box -inf,1,-1,1,0,2 -o x.yaml")
-    assert request.surroundings.box == (float("-inf"), 1.0, -1.0, 1.0, 0.0, 2.0) and request.output == "x.yaml"
+def test_lists_may_begin_with_a_minus():
+    asked = request("excite demo3 -o x.yaml --gravity -9.81,0,0 --start -.5,1,2")
+    assert asked.robot.gravity == (-9.81, 0.0, 0.0) and asked.start == (-0.5, 1.0, 2.0)
+    asked = request("excite demo3 --box -inf,1,-1,1,0,2 -o x.yaml")
+    assert asked.surroundings.box == (float("-inf"), 1.0, -1.0, 1.0, 0.0, 2.0) and asked.output == "x.yaml"
 
 
 @pytest.mark.parametrize("box", ["1,2,3,4,5", "1,2,3,4,5,6,7"])
@@ -231,9 +204,9 @@ def test_a_box_has_six_numbers(capsys, box):
     )
 
 
-def test_preview(asked):
+def test_preview():
     line = f"preview move.yaml arm.urdf {CHAIN} {AROUND} --save p.html --screenshot p.png --at 3.5 --size 640x480"
-    assert asked("ros2_dynid.usecases.preview.previewed", line) == PreviewRequest(
+    assert request(line) == PreviewRequest(
         "move.yaml", ROBOT, SURROUNDINGS, save="p.html", screenshot="p.png", at=3.5, width=640, height=480
     )
 
@@ -245,55 +218,23 @@ def test_sizes_of_pictures_that_are_refused(capsys, size):
 
 
 @pytest.mark.parametrize(("size", "pixels"), [("100x8000", (100, 8000)), ("8000x100", (8000, 100))])
-def test_sizes_of_pictures_up_to_their_bounds(asked, size, pixels):
-    request = asked("ros2_dynid.usecases.preview.previewed", f"preview m.yaml demo3 --size {size}")
-    assert (request.width, request.height) == pixels
+def test_sizes_of_pictures_up_to_their_bounds(size, pixels):
+    asked = request(f"preview m.yaml demo3 --size {size}")
+    assert (asked.width, asked.height) == pixels
 
 
 @pytest.mark.parametrize(
-    ("flags", "scheduler", "workers", "forks"),
-    [("", None, None, True), ("--workers 3", None, 3, True), ("--workers 0", None, 0, False),
-     ("--scheduler tcp://127.0.0.1:1", "tcp://127.0.0.1:1", None, False)],
-)  # fmt: skip
-def test_fleet(asked, monkeypatch, flags, scheduler, workers, forks):
-    begun = []
-    monkeypatch.setattr("ros2_dynid.fleet.forking.begin_to_start", lambda: begun.append(True))
-    request = asked("ros2_dynid.usecases.fleet.fleet", f"fleet fleet.yaml -o out {flags}")
-    assert request == FleetRequest("fleet.yaml", "out", scheduler, workers, "dynid fleet fleet.yaml -o DIR")
-    assert bool(begun) is forks, "workers of this machine are forked, those of a scheduler are there"
+    ("flags", "where"),
+    [("", (None, None)), ("--workers 0", (None, 0)), ("--scheduler tcp://127.0.0.1:1", ("tcp://127.0.0.1:1", None))],
+)
+def test_fleet(flags, where):
+    asked = request(f"fleet fleet.yaml -o out {flags}")
+    assert asked == FleetRequest("fleet.yaml", "out", *where, "dynid fleet fleet.yaml -o DIR")
 
 
-def test_report(asked):
-    place = "ros2_dynid.usecases.report.report"
-    assert asked(place, "report a b -o page.html --no-figures") == ReportRequest(("a", "b"), "page.html", False)
-    assert asked(place, "report a") == ReportRequest(("a",), None, True)
-
-
-def test_replay(monkeypatch, capsys):
-    given = []
-
-    def read(*args, **options):
-        given.append((args, options))
-        return "messages"
-
-    def play(*args, **options):
-        given.append((args, options))
-        return {"published": 7, "seconds": 1.25, "listeners": False, "interrupted": True}
-
-    monkeypatch.setattr("ros2_dynid.recording.playback.recorded_messages", read)
-    monkeypatch.setattr("ros2_dynid.nodes.replay.node.replay", play)
-    line = "replay run.mcap --rate 2.5 --clock --topic /in --to /out --start 1 --end 4 --wait 0.5"
-    assert main(line.split()) == 0
-    assert given == [
-        (("run.mcap",), {"topic": "/in", "start": 1.0, "end": 4.0}),
-        (("messages",), {"rate": 2.5, "clock": True, "topic": "/out", "wait": 0.5}),
-    ]
-    said = capsys.readouterr().out
-    assert said.splitlines() == [
-        "7 joint states published in 1.25 s",
-        "note: there was no subscriber at the start",
-        "note: interrupted before the end",
-    ]
+def test_report():
+    assert request("report a b -o page.html --no-figures") == ReportRequest(("a", "b"), "page.html", False)
+    assert request("report a") == ReportRequest(("a",), None, True)
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import re
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,22 @@ import pytest
 from rich.console import Console
 
 from ros2_dynid.cli import main
-from ros2_dynid.commands import check, convert, excite, fleet, gains, identify, payload, preview, report, tool, torque
+from ros2_dynid.commands import (
+    check,
+    convert,
+    excite,
+    fleet,
+    gains,
+    identify,
+    payload,
+    preview,
+    replay,
+    report,
+    tool,
+    torque,
+)
 from ros2_dynid.commands.convert import ConvertOutcome
+from ros2_dynid.commands.replay import ReplayOutcome
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 from ros2_dynid.commands.torque import EffortSize, TorqueOutcome
 from ros2_dynid.fleet.summary import FailedRecording, RobotSummary
@@ -35,6 +50,7 @@ from ros2_dynid.identification.result import (
 )
 from ros2_dynid.identification.validation.verdict import Level, Remark
 from ros2_dynid.recording.checks import JointCheck, RecordingCheck, RecordingProblem
+from ros2_dynid.usecases.check import RecordingsCheck
 from ros2_dynid.usecases.fleet import FleetOutcome
 from ros2_dynid.usecases.gains import GainsOutcome
 from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadOutcome, PayloadsOutcome
@@ -44,10 +60,10 @@ from ros2_dynid.usecases.report import ReportOutcome
 from ros2_dynid.usecases.tool import SensorError, ToolOutcome
 
 
-def printed(command, outcome, width=200):
+def printed(command, outcome, width=200, **options):
     """Return the lines that a command prints of an outcome, without the frames of tables, cells one blank apart."""
     out = io.StringIO()
-    command.show(outcome, Console(file=out, width=width, highlight=False))
+    command.show(outcome, Console(file=out, width=width, highlight=False), **options)
     lines = (" ".join(re.sub("[\u2500-\u257f]", " ", line).split()) for line in out.getvalue().splitlines())
     return [line for line in lines if line]
 
@@ -74,6 +90,13 @@ def test_check():
     assert "knee green 0 .. 0 0 % 0 0 0" in printed(check, checked(joints=(still,))), "nothing is not unknown"
 
 
+def test_check_of_several_recordings():
+    together = (RecordingProblem("effort_sign", "red", "reversed", "set --gains elbow=-1"),)
+    lines = printed(check, RecordingsCheck("red", (checked(), checked(source="other.mcap")), together))
+    assert [line for line in lines if "mcap" in line] == ["red run.mcap", "red other.mcap"]
+    assert lines[-3:] == ["red all together", "red reversed", "set --gains elbow=-1"]
+
+
 def test_check_names_forty_problems_and_counts_the_rest():
     many = tuple(RecordingProblem("gap", "yellow", f"gap {k:02d}", "look") for k in range(41))
     lines = printed(check, checked(problems=many, notes=()))
@@ -81,6 +104,11 @@ def test_check_names_forty_problems_and_counts_the_rest():
     assert lines[-1] == "... and 1 more problems, see --json"
     assert not any("more problems" in line for line in printed(check, checked(problems=many[:40], notes=())))
     assert "more" not in printed(check, checked(problems=many[:40], notes=()))[-1]
+
+
+def test_a_strict_check_fails_on_red_only():
+    for strict, verdict, code in ((True, "red", 1), (True, "yellow", 0), (False, "red", 0)):
+        assert check.exit_code(Namespace(strict=strict), checked(verdict=verdict)) == code
 
 
 def test_convert():
@@ -175,21 +203,47 @@ def identified(**changes):
     return IdentifyOutcome(**fields | {"seconds": 1.5} | changes)
 
 
-def test_identify():
-    lines = printed(identify, identified())
+def test_identify_prints_the_verdict_then_errors_then_files():
+    remarks = (Remark(Level.PROBLEM, "bad"), Remark(Level.WARNING, "look"), Remark(Level.GOOD, "fine"))
+    lines = printed(identify, identified(verdict=remarks, report="r.html", model="m.yaml", units={"elbow": "N.m"}))
+    assert lines == [
+        "problem bad",
+        "warning look",
+        "good fine",
+        "torque errors",
+        "joint rms relative",
+        "elbow 0.5 N.m 2.50 %",
+        "all 0.75 3.75 %",
+        "2 parameters with error bars: -v lists them, --explain says what their names mean, or open the report",
+        "120 rows, computed in 1.50 s",
+        "report: r.html",
+        "model: m.yaml",
+    ]
+
+
+def test_identify_lists_the_parameters_when_asked():
+    lines = printed(identify, identified(), verbose=True)
     assert "ZZR1 1.25 0.125 10.0 % kg.m^2" in lines and "Fc2 -3 not identified N.m" in lines
-    assert "elbow 0.5 2.50 %" in lines and "all 0.75 3.75 %" in lines
-    assert lines[-1] == "120 rows, 1.50 s"
-    assert lines[-2] == (
+    assert (
         "filters: positions 10 Hz, torque and regressor as recorded, 100 rows per second, "
         "rows below 2 % of the top speed dropped"
-    )
+    ) in lines
+    small = replace(identified().base[0], value=1e-6, relative_std=460.0)
+    assert "ZZR1 1e-06 0.125 over 100 % kg.m^2" in printed(identify, identified(base=(small,)), verbose=True)
+
+
+def test_identify_explains_names():
+    lines = printed(identify, identified(), explain=True)
+    what = "moment of inertia of link 1 about axis z, at the origin of frame 1"
+    assert f"ZZR1 {what}; with R: and what other parameters add to the same torque ZZR1 = ZZ1" in lines
+    assert "Fc2 Coulomb friction of joint 2 Fc2" in lines
 
 
 def test_identify_with_everything():
     error, other = TorqueError(0.5, 0.025), TorqueError(1.5, 0.125)
     outcome = identified(
         validation={"elbow": other, "all": other},
+        units={"elbow": "N", "all": "N"},
         folds=4,
         cond=123.4,
         friction=(
@@ -205,14 +259,11 @@ def test_identify_with_everything():
         essential=("ZZR1",),
         sensors={"a": SensorRow("motor"), "elbow": SensorRow("link+Fc")},
         second={"elbow": SecondSensor("link", other, 0.25, None, {"Ia": 0.5, "Fv": 1.5}, {"Ia": 0.01, "Fv": 0.02})},
-        verdict=(Remark(Level.WARNING, "look"),),
         notes=("n1",),
-        report="report.html",
-        model="model.yaml",
     )
-    lines = printed(identify, outcome)
+    lines = printed(identify, outcome, verbose=True)
     for line in (
-        "elbow 0.5 2.50 % 1.5 12.50 %",
+        "elbow 0.5 N 2.50 % 1.5 N 12.50 %",
         "Fs2 stribeck 1.5 0.25 N.m",
         "Fl1 load 0.1 1",
         "base 2.50 %",
@@ -223,24 +274,26 @@ def test_identify_with_everything():
         "1 essential parameters: ZZR1",
         "efforts come from torque sensors (elbow link+Fc); the model predicts the torques at these sensors",
         "elbow link 1.5 12.50 % 0.25 Ia 0.5 +- 0.01, Fv 1.5 +- 0.02",
-        f"[{Level.WARNING.value}] look",
-        "report: report.html",
         "note: n1",
-        "120 rows, condition number 123, 1.50 s",
-        "written: model.yaml",
+        "120 rows, condition number 123, computed in 1.50 s",
     ):
         assert line in lines
-    assert "joint rms relative (4 folds) (4 folds)" in lines
+    assert "joint rms relative (left out in turn) (left out in turn)" in lines
+    short = printed(identify, outcome)
+    assert "note: n1" in short and not any("stribeck" in line or "filters" in line for line in short)
 
 
 def test_sensors_that_are_alike_are_named_once():
     alike = identified(sensors={"a": SensorRow("link"), "b": SensorRow("link")})
-    assert any("torque sensors (link);" in line for line in printed(identify, alike))
+    assert any("torque sensors (link);" in line for line in printed(identify, alike, verbose=True))
     mixed = identified(sensors={"a": SensorRow("link"), "b": SensorRow("link+Fc")})
-    assert any("torque sensors (a link, b link+Fc);" in line for line in printed(identify, mixed))
-    assert not any(
-        "torque sensors" in line for line in printed(identify, identified(sensors={"a": SensorRow("motor")}))
-    )
+    assert any("torque sensors (a link, b link+Fc);" in line for line in printed(identify, mixed, verbose=True))
+    lacking = identified(sensors={"a": SensorRow("motor-gravity"), "b": SensorRow("motor-gravity")})
+    lines = printed(identify, lacking, verbose=True)
+    assert "efforts lack a part of the motors' torque (motor-gravity), and so does the model" in lines
+    assert not any("torque sensors" in line for line in lines)
+    motor = identified(sensors={"a": SensorRow("motor")})
+    assert not any("torque sensors" in line for line in printed(identify, motor, verbose=True))
 
 
 # --- motions
@@ -266,6 +319,9 @@ def test_excite():
         and line.endswith("the noise is 0.5 N.m (--noise), the worst: C over 1000 %, E 999 %, B 31 %")
         for line in lines
     )
+    assert not any("is large" in line for line in lines)
+    (line,) = (line for line in printed(excite, replace(outcome, cond_normalised=109.2), width=400) if "large" in line)
+    assert line.startswith("the condition number 109 (columns of norm 1) is large, below 30 is good: search longer")
     many = tuple(PredictedRow(f"P{k}", 1.0, 100.0 + k) for k in range(10))
     (line,) = (line for line in printed(excite, replace(outcome, parameters=many), width=400) if "worst" in line)
     assert line.startswith("10 of 10 base") and line.partition("the worst: ")[2] == ", ".join(
@@ -325,6 +381,13 @@ def test_report():
 # --- torques
 
 
+def test_replay():
+    first, *notes = printed(replay, ReplayOutcome(7, 1.25, listeners=False, interrupted=True))
+    assert first == "7 joint states published in 1.25 s"
+    assert notes == ["note: there was no subscriber at the start", "note: interrupted before the end"]
+    assert printed(replay, ReplayOutcome(7, 1.25, listeners=True, interrupted=False)) == [first]
+
+
 def test_torque_prints_sizes_and_the_temperature_it_took():
     outcome = TorqueOutcome(20, "t.csv", {"a": EffortSize(1.5, 2.5)}, {"a": 25.0}, {"a": 3})
     assert printed(torque, outcome) == [
@@ -363,7 +426,7 @@ def test_torques_of_a_table_are_those_of_its_rows(tmp_path, capsys):
         ([], inverse_dynamics(robot, chi, q, dq, ddq)),
         (["--no-friction"], inverse_dynamics(robot, standard_vector(robot, _without_friction(robot)), q, dq, ddq)),
     ):
-        assert main(["torque", "demo3", path, str(tmp_path / "t.csv"), "--json", *flags]) == 0
+        assert main(["torque", "demo3", path, str(tmp_path / "t.csv"), "--overwrite", "--json", *flags]) == 0
         assert json.loads(capsys.readouterr().out)["rows"] == 8
         header, *rows = (tmp_path / "t.csv").read_text().splitlines()
         assert header == "time,waist.effort,shoulder.effort,elbow.effort"

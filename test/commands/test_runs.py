@@ -224,10 +224,10 @@ def test_a_row_of_the_table_in_degrees_and_metres():
 def test_the_urdf_that_is_read_is_never_replaced(tmp_path, capsys):
     source = tmp_path / "arm.urdf"
     source.write_text(ARM)
-    assert "this is the URDF that is read" in refused(capsys, "export", source, "--to", "urdf", "-o", tmp_path)
+    assert "this is an input of the command" in refused(capsys, "export", source, "--to", "urdf", "-o", tmp_path)
     assert source.read_text() == ARM
     (tmp_path / "file").write_text("x")
-    assert "it is a file" in refused(capsys, "export", source, "--to", "urdf", "-o", tmp_path / "file")
+    assert "the output is a file" in refused(capsys, "export", source, "--to", "urdf", "-o", tmp_path / "file")
     told = result(capsys, "export", source, "--to", "urdf", "-o", tmp_path / "new")
     assert told["files"] == [str(tmp_path / "new" / "arm.urdf")] and (tmp_path / "new" / "arm.urdf").exists()
     (tmp_path / "other").mkdir()

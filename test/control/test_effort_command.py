@@ -9,7 +9,7 @@ import pytest
 
 from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, SILENT, arrived, later
 from oracle import random_robot
-from ros2_dynid.control.effort_command import EffortCommand
+from ros2_dynid.control.effort_command import EffortCommand, declared_command
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     ActivateFeedforward,
@@ -32,9 +32,16 @@ from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import added_by_joint, declare_added_effort
+from ros2_dynid.model.efforts import (
+    added_by_joint,
+    added_effort,
+    declare_added_effort,
+    declared_sensors,
+    parse_sensor,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, by_joint, standard_names
+from ros2_dynid.model.robot import with_gravity
 from runtime_robots import with_forces, with_terms
 
 HERE, STILL = np.array([0.2, -0.8, 0.4]), np.zeros(3)
@@ -265,11 +272,41 @@ def test_what_is_not_certain_is_not_refused(case):
     assert len(sent) > 100 and not any("seems" in news.text for news in machine.news())
 
 
-def test_efforts_that_hold_the_arm_are_worth_a_word_where_gravity_is_declared():
+def test_efforts_that_hold_the_arm_are_refused_where_gravity_is_declared_unless_they_are_declared_to():
     Q = gravity_torque(ROBOT, CHI, HERE[None])[0]
-    settings = FeedforwardSettings(robot_adds=("gravity",))
-    machine = machine_of(
-        later(NewDescription, ROBOT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward, settings=settings
-    )
+    events = later(NewDescription, ROBOT), later(NewModel, BARE, CHI, "m"), ActivateFeedforward
+    machine = machine_of(*events, settings=FeedforwardSettings(robot_adds=("gravity",)))
     sent, _ = rest(machine, 1.0, Q)
-    assert sent and any("it will fall" in news.text and news.warning for news in machine.news())
+    assert not sent and machine.state is FeedforwardState.UNDECLARED
+    assert any("it would fall" in news.text and news.warning for news in machine.news())
+    machine = machine_of(*events, settings=FeedforwardSettings(robot_adds=("gravity",), robot_measures=("motor",)))
+    sent, _ = rest(machine, 1.0, Q)
+    np.testing.assert_allclose(sent, np.zeros((len(sent), 3)), atol=1e-12)
+    assert sent and not any(news.warning for news in machine.news())
+    with pytest.raises(InputError, match="the sensor is"):
+        FeedforwardSettings(robot_measures=("gear",))
+
+
+@pytest.mark.parametrize("adds", ["gravity", "gravity+friction:0.8", "nothing", "friction:0.3"])
+@pytest.mark.parametrize("measures", ["motor", "motor-gravity", "motor-gravity-friction:0.8", "motor-friction:0.5"])
+def test_a_model_of_efforts_that_lack_a_part_commands_what_the_motors_need(adds, measures):
+    """The motors shall give tau = M ddq + ... + Q + F; the model was identified from what the efforts hold of that."""
+    rng, robot = np.random.default_rng(5), declare_added_effort(declared_sensors(ROBOT, measures), [adds])
+    lacks, told = parse_sensor(measures), added_effort(adds)
+    chi = CHI.copy()
+    by_joint(ROBOT, chi)[:, 11:13] *= 1.0 - lacks.missing
+    robot = robot if lacks.gravity else with_gravity(robot, (0.0, 0.0, 0.0))
+    limits = EffortLimits(NAMES, np.full(3, 1e9), np.full(3, 1e9))
+    command = declared_command(robot, ROBOT, FeedforwardSettings(), limits)
+    assert command.unheld == (not lacks.gravity and not told.gravity)
+    if command.unheld:
+        return
+    full, model, options = FeedforwardModel(ROBOT, CHI), FeedforwardModel(robot, chi), FeedforwardOptions()
+    for _ in range(5):
+        q, dq, ddq = rng.uniform(-1, 1, (3, 3))
+        F = full.friction(dq, options.smoothing, full.rigid(q, dq, ddq)) - full.offset
+        tau = complete_torque(full, options, q, dq, ddq, q)
+        left = complete_torque(model, options, q, dq, ddq, q, command)
+        # an offset is part of what holds the robot still, and stays in efforts that lack gravity
+        added = told.gravity * (full.gravity(q) + lacks.gravity * full.offset) + told.friction * F
+        np.testing.assert_allclose(left + added, tau, rtol=1e-10, atol=1e-9)

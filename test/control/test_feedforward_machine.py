@@ -39,6 +39,7 @@ from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.control.stop_switch import STOP_SET, HoldBack
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -154,9 +155,10 @@ EVENTS = {
     FeedforwardTick: FeedforwardTick,
     Background: Background,
     AskFiller: AskFiller,
-    OptionsChanged: later(OptionsChanged, FeedforwardSettings(timeout=0.07, hold=False)),
+    OptionsChanged: later(OptionsChanged, FeedforwardSettings(period=2e-3, hold=False)),
     OutputChanged: later(OutputChanged, False),
     StopFeedforward: StopFeedforward,
+    HoldBack: later(HoldBack, STOP_SET),
     UnreadableReference: later(UnreadableReference, "it holds NaN; send numbers"),
     ActivateFeedforward: ActivateFeedforward,
     DeactivateFeedforward: DeactivateFeedforward,
@@ -703,7 +705,7 @@ def test_commands_come_in_the_order_asked_for():
 
 def test_whatever_comes_only_torques_leave_that_may():
     seen, endings, torques = set(), 0, 0
-    for seed in range(16):
+    for seed in range(22):
         made = fuzz(seed, 2500)
         seen |= made.seen
         endings += made.endings

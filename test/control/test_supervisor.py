@@ -487,18 +487,16 @@ def test_what_was_not_seen_counts_from_the_time_of_measuring_however_late_a_stat
         np.testing.assert_allclose(robot.watch.unseen(now + later), np.abs(speeds) * (late + later), atol=1e-12)
 
 
-def test_an_error_is_that_at_the_time_of_measuring_and_of_now_if_that_lies_ahead():
+@pytest.mark.parametrize("late", [0.0, 0.05, -0.05])
+def test_an_error_is_that_at_the_time_of_measuring_and_of_now_if_that_lies_ahead(late):
     robot = Watched()
     speeds = np.array([0.3, -0.2, 0.0])
     robot.watch.follow(line(robot, speeds), robot.now)
-    begin = robot.now
-    for late in (0.0, 0.05, -0.05):
-        now = begin + 1.0 + 0.2 * (late + 0.1)
-        state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
-        assert robot.watch.take(JointStateArrived(now, state, now - late)) == ""
-        wanted = np.abs(speeds) * (min(now - late, now) - begin)
-        np.testing.assert_allclose(robot.watch.error(now), wanted, atol=1e-9)
-        robot.watch._history.clear()
+    begin, now = robot.now, robot.now + 1.0
+    state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
+    assert robot.watch.take(JointStateArrived(now, state, now - late)) == ""
+    wanted = np.abs(speeds) * (min(now - late, now) - begin)
+    np.testing.assert_allclose(robot.watch.error(now), wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("joint", range(3))

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from ros2_dynid.control import excitation_machine, feedforward_events
+from ros2_dynid.control import excitation_events, feedforward_events
 from ros2_dynid.control.transitions import IllegalTransitionError, StateMachine
 from ros2_dynid.errors import InputError
 
@@ -68,7 +68,7 @@ def test_a_transition_that_is_not_in_the_table_is_an_error():
         Lamp(Light.ON).handle(Switch(1.0, Light.BROKEN))
 
 
-@pytest.mark.parametrize("table", [excitation_machine.TRANSITIONS, feedforward_events.TRANSITIONS])
+@pytest.mark.parametrize("table", [excitation_events.TRANSITIONS, feedforward_events.TRANSITIONS])
 def test_every_state_of_the_machines_has_a_way_out_and_is_reached(table):
     states = {state for row in table.values() for state in row}
     for state in states:

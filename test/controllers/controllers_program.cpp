@@ -82,6 +82,7 @@ namespace
 constexpr double period = 1e-3;
 const char * const FEEDFORWARD = "feedforward_controller";
 const char * const TRAJECTORY = "joint_trajectory_controller";
+const char * const BRAKE = "brake_controller";
 const char * const GUIDING = "hand_guiding_controller";
 const char * const BROADCASTER = "external_effort_broadcaster";
 
@@ -138,7 +139,8 @@ public:
     manager_->write(stamp(), step);
     return result;
   }
-  void run(double seconds, const std::function<void()> & each = [] {})
+  void run(
+    double seconds, const std::function<void()> & each = [] {})
   {
     for (int k = 0; k < std::lround(seconds / period); ++k)
     {
@@ -356,7 +358,7 @@ int track(World & world)
 /// Times and allocations of update(), each controller by itself while the arm moves.
 int speed(World & world)
 {
-  if (!world.make({FEEDFORWARD, TRAJECTORY, BROADCASTER, GUIDING})) return 3;
+  if (!world.make({FEEDFORWARD, TRAJECTORY, BROADCASTER, GUIDING, BRAKE})) return 3;
   if (!world.activate({FEEDFORWARD, TRAJECTORY, BROADCASTER})) return 4;
   const auto rows = world.trajectory();
   world.run(0.1);
@@ -398,6 +400,8 @@ int speed(World & world)
   measure({}, BROADCASTER, 10000);
   if (!world.activate({GUIDING}, {TRAJECTORY, FEEDFORWARD})) return 5;
   measure({}, GUIDING, 10000);
+  if (!world.activate({BRAKE}, {GUIDING})) return 6;
+  measure({}, BRAKE, 10000);
   watched = true;  // the counter works
   allocations = 0;
   std::free(std::malloc(10));
@@ -599,10 +603,10 @@ int push(World & world)
 }
 
 /// The arm moves along its trajectory, and is in the midst of it.
-int begin_motion(World & world)
+int begin_motion(World & world, const Strings & chain = {FEEDFORWARD, TRAJECTORY})
 {
-  if (!world.make({FEEDFORWARD, TRAJECTORY})) return 3;
-  if (!world.activate({FEEDFORWARD, TRAJECTORY})) return 4;
+  if (!world.make(chain)) return 3;
+  if (!world.activate(chain)) return 4;
   plant().has_brakes = false;
   world.run(0.2);
   world.send(world.trajectory(), world.now() + 0.2);
@@ -651,6 +655,29 @@ int restart(World & world)
   say("speed", plant().dq);
   if (!world.activate({FEEDFORWARD}, {TRAJECTORY, FEEDFORWARD})) return 5;
   watch_rest(world);
+  return 0;
+}
+
+/// Deactivated in mid-motion above a brake, which goes on: by request, then by an error, then
+/// alone.
+int brake(World & world)
+{
+  if (const int problem = begin_motion(world, {BRAKE, FEEDFORWARD, TRAJECTORY})) return problem;
+  say("speed", plant().dq);
+  if (!world.activate({}, {TRAJECTORY, FEEDFORWARD})) return 5;
+  watch_rest(world);
+  say(
+    "active",
+    {static_cast<double>(world.active(BRAKE)), static_cast<double>(world.active(FEEDFORWARD))});
+  say("held", plant().command);
+  say("position", plant().q);
+  if (!world.activate({FEEDFORWARD, TRAJECTORY})) return 6;  // and follows again
+  world.run(0.1);
+  world.send(world.trajectory(), world.now() + 0.2);
+  world.until([&, first = world.now()] { return world.now() > first + 1.4; });
+  say("again", plant().dq);
+  if (!world.activate({}, {BRAKE, TRAJECTORY, FEEDFORWARD})) return 7;
+  say("left", plant().command);
   return 0;
 }
 
@@ -750,7 +777,7 @@ int broadcast(World & world)
 /// Whether each controller of the parameters' file loads, configures and activates.
 int start(World & world)
 {
-  for (const std::string name : {FEEDFORWARD, GUIDING, BROADCASTER})
+  for (const std::string name : {FEEDFORWARD, GUIDING, BROADCASTER, BRAKE})
   {
     const bool loaded = world.load(name), configured = loaded && world.configure(name);
     const bool activated = configured && world.activate({name});
@@ -767,9 +794,9 @@ int main(int argc, char ** argv)
 {
   rclcpp::init(argc, argv, rclcpp::InitOptions(), rclcpp::SignalHandlerOptions::None);
   const std::map<std::string, int (*)(World &)> scenarios{
-    {"track", track},   {"speed", speed},         {"faults", faults}, {"live", live},
-    {"guide", guide},   {"push", push},           {"leave", leave},   {"restart", restart},
-    {"stream", stream}, {"broadcast", broadcast}, {"start", start}};
+    {"track", track}, {"speed", speed},   {"faults", faults},       {"live", live},
+    {"guide", guide}, {"push", push},     {"leave", leave},         {"restart", restart},
+    {"brake", brake}, {"stream", stream}, {"broadcast", broadcast}, {"start", start}};
   int result = 2;
   try
   {

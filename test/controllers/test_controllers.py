@@ -37,6 +37,7 @@ NAMES = {
     "feedforward_controller": "ros2_dynid/FeedforwardController",
     "hand_guiding_controller": "ros2_dynid/HandGuidingController",
     "external_effort_broadcaster": "ros2_dynid/ExternalEffortBroadcaster",
+    "brake_controller": "ros2_dynid/BrakeController",
     "joint_trajectory_controller": "joint_trajectory_controller/JointTrajectoryController",
 }
 
@@ -157,6 +158,7 @@ def prepare(folder, chi=None, states=("position", "velocity", "effort"), **chang
         | {name: {"type": kind, "params_file": [str(folder / "parameters.yaml")]} for name, kind in NAMES.items()},
         "feedforward_controller": common | limits | {"kp": KP, "kd": KD},
         "hand_guiding_controller": common | limits,
+        "brake_controller": common | limits,
         "external_effort_broadcaster": common | {"frame": next(iter(robot.tools))},
         "joint_trajectory_controller": {
             "joints": list(robot.active_names),
@@ -214,7 +216,7 @@ def test_the_chain_tracks_five_times_better_than_the_same_gains_without_the_mode
 def test_update_is_fast_and_allocates_nothing(program, tmp_path):
     # the manager's own limits allocate when a command is written: they are left out
     found, _ = run(program, prepare(tmp_path, controller_manager={"enforce_command_limits": False}), "speed")
-    for name in list(NAMES)[:3]:
+    for name in list(NAMES)[:4]:
         median, high, whole, most = found[f"time {name}"][0]
         print(f"{name}: {median:.2f} us, 99 %: {high:.2f} us ({whole:.2f} in all), largest {most:.1f} us")
         assert found[f"allocations {name}"][0] == 0
@@ -294,6 +296,23 @@ def test_restarted_without_a_reference_in_motion_the_arm_is_braked_within_the_ra
     assert np.all(np.abs(path[-1] - path[0]) < 0.3) and np.all(np.abs(path[-1] - path[-100]) < 2e-3)
 
 
+def test_deactivated_in_motion_above_a_brake_the_arm_is_braked_within_the_limits(program, tmp_path):
+    """The plain request that takes the chain off, without a word about the brake: it goes on and brakes."""
+    found, _ = run(program, prepare(tmp_path, feedforward_controller={"command_prefix": "brake_controller"}), "brake")
+    speed = np.abs(found["speed"][0])
+    assert speed.max() > 0.5 and np.abs(found["again"][0]).max() > 0.5
+    assert found["step"][0] <= 20 * DT * (1 + 1e-6)  # of the limits: within the rates
+    path = np.array(found["path"])
+    moved, rest = np.abs(path - path[-1]), np.abs(np.diff(path, axis=0)) / DT
+    seconds = DT * np.flatnonzero((rest > 0.02).any(axis=1)).max()
+    print("moved on by", moved[0], "at rest after", seconds, "s")
+    assert np.all(moved[0] < 0.3 * speed + 0.01) and seconds < 0.6
+    assert np.array_equal(found["active"][0], (1, 0))
+    assert np.allclose(found["held"][0], held(found["position"][0]), atol=0.1)
+    brake = 0.5 * by_joint(arm()[0], arm()[2])[:, Fc]  # all of it taken off: one last command as ever
+    assert np.all(np.isfinite(found["left"][0])) and np.any(np.abs(found["left"][0] - found["held"][0]) > 0.5 * brake)
+
+
 def test_references_of_the_topic_are_put_into_order_and_faults_are_told(program, tmp_path):
     found, text = run(program, prepare(tmp_path), "stream")
     moved = found["followed"][0] - found["start"][0]
@@ -338,7 +357,7 @@ def test_a_push_is_found(program, tmp_path):
 )
 def test_what_cannot_run_is_refused_before_it_moves(program, tmp_path, fault):
     states = ("position", "effort") if fault == "no velocity" else ("position", "velocity", "effort")
-    names = list(NAMES)[:3]
+    names = list(NAMES)[:4]
     prepare(tmp_path)
     robot, _, model = arm()
     change: dict[str, object] = {}
@@ -350,7 +369,7 @@ def test_what_cannot_run_is_refused_before_it_moves(program, tmp_path, fault):
         change = {"model": str(tmp_path / "nothing.dynid")}
     changes = dict.fromkeys(names, change)
     if fault == "no limits":
-        changes = {name: {"effort_limits": [0.0]} for name in names[:2]}
+        changes = {name: {"effort_limits": [0.0]} for name in names if name != "external_effort_broadcaster"}
     folder = prepare(tmp_path, states=states, **changes)
     if fault == "other geometry":  # the same joint names, another arm
         longer = replace(robot.joints[2], d=robot.joints[2].d + 0.02)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "brake_controller.hpp"
 #include "external_effort_broadcaster.hpp"
 #include "feedforward_controller.hpp"
 #include "hand_guiding_controller.hpp"
@@ -147,6 +148,7 @@ TEST_F(ControllersTest, every_plugin_is_loaded_by_its_name)
   EXPECT_NO_THROW(plain.createSharedInstance("ros2_dynid/HandGuidingController"));
   EXPECT_NO_THROW(plain.createSharedInstance("ros2_dynid/GravityCompensationController"));
   EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/FeedforwardController"));
+  EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/BrakeController"));
   EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/ExternalEffortBroadcaster"));
 }
 
@@ -211,8 +213,15 @@ TEST_F(ControllersTest, feedforward_commands_what_its_law_computes)
   law.end(q.data(), dq.data());
   same();
 
+  ASSERT_TRUE(shell.activate());  // in the same update: the robot never carried what was left
+  ASSERT_TRUE(law.start(q.data(), true));
+  same();
+  ASSERT_TRUE(shell.deactivate());
+  auto moved = q;
+  moved[4] += 1e-6;
+  shell.measure(both(moved, dq));
   ASSERT_TRUE(shell.activate());
-  ASSERT_TRUE(law.start(q.data()));
+  ASSERT_TRUE(law.start(moved.data()));
   same();
   ASSERT_TRUE(shell.states[n + 2]->set_value(unknown));
   int well = 0;
@@ -288,6 +297,63 @@ TEST_F(ControllersTest, hand_guiding_commands_what_its_law_computes)
   ASSERT_TRUE(shell.deactivate());
   law.end(q.data(), faster.data());
   same();
+}
+
+TEST_F(ControllersTest, the_brake_passes_efforts_on_and_brakes_when_they_stop)
+{
+  const std::vector<double> damping{3, 2.5, 2, 1, 0.9, 0.8};
+  Shell<ros2_dynid::BrakeController> shell(
+    {{"robot_adds", std::vector<std::string>{"nothing"}},
+     {"damping", reversed(damping)},
+     {"effort_limits", reversed(limits)},
+     {"effort_rates", reversed(rates)},
+     {"brake_seconds", 0.07},
+     {"timeout", 0.005}});
+  ASSERT_TRUE(shell.started && shell.configure());
+  const std::size_t n = shell.names.size();
+  ros2_dynid::BrakeLaw law(
+    shell.model, {damping, 0.07, 0.02, 0.005}, {limits, rates, 0.3, 2.0 / rate});
+  const auto same = [&]
+  { EXPECT_THAT(shell.commanded(), Pointwise(DoubleNear(1e-12), list_of(law.command(), n))); };
+  shell.measure(both(q, std::vector<double>(n, unknown)));
+  EXPECT_FALSE(shell.activate());
+  ASSERT_TRUE(shell.configure());
+  shell.measure(both(q, dq));
+  auto efforts = shell.controller.export_reference_interfaces();
+  ASSERT_EQ(efforts.size(), n);
+  EXPECT_EQ(efforts[2]->get_name(), "tested/" + shell.names[2] + "/effort");
+  ASSERT_TRUE(shell.controller.set_chained_mode(true));
+  ASSERT_TRUE(shell.activate());
+  ASSERT_TRUE(law.start(q.data()));
+  same();
+  for (int k = 0; k < 100; ++k)
+  {
+    const std::vector<double> wanted{5.0 + 0.1 * k, -4.0, 3.0, 2.0, -1.0, 0.5};
+    if (k < 50)
+    {
+      for (std::size_t j = 0; j < n; ++j) ASSERT_TRUE(efforts[j]->set_value(wanted[j]));
+      law.set_efforts(wanted.data());
+    }
+    ASSERT_EQ(shell.update(), return_type::OK);
+    law.update(q.data(), dq.data(), 1.0 / rate);
+    same();
+    EXPECT_EQ(law.mode(), k < 55 ? ros2_dynid::BrakeMode::pass : ros2_dynid::BrakeMode::brake);
+  }
+  ASSERT_TRUE(shell.deactivate());
+  law.end(q.data(), dq.data());
+  same();
+}
+
+TEST_F(ControllersTest, efforts_go_through_the_controller_that_is_named)
+{
+  Shell<ros2_dynid::FeedforwardController> follow(
+    {{"robot_adds", std::vector<std::string>{"nothing"}}, {"command_prefix", "last"}});
+  Shell<ros2_dynid::HandGuidingController> guide(
+    {{"robot_adds", std::vector<std::string>{"nothing"}}, {"command_prefix", "last"}});
+  ASSERT_TRUE(follow.configure() && guide.configure());
+  const std::string wanted = "last/" + follow.names[1] + "/effort";
+  EXPECT_EQ(follow.controller.command_interface_configuration().names[1], wanted);
+  EXPECT_EQ(guide.controller.command_interface_configuration().names[1], wanted);
 }
 
 TEST_F(ControllersTest, nothing_is_commanded_while_it_is_not_known_what_the_robot_adds)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
+from ros2_dynid.identification.decisions.friction_selection import FrictionThresholds
 from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffThresholds
-from ros2_dynid.identification.friction_columns import FrictionThresholds
 from ros2_dynid.identification.physical.essential import EssentialThresholds
 from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
 from ros2_dynid.identification.preparation.even_grid import (
@@ -23,13 +23,14 @@ from ros2_dynid.identification.preparation.even_grid import (
     RepeatThresholds,
 )
 from ros2_dynid.identification.preparation.prepare import SignalThresholds, VelocityThresholds
+from ros2_dynid.identification.preparation.repetition import RepetitionThresholds
 from ros2_dynid.identification.preparation.rows import RowThresholds
-from ros2_dynid.identification.regression.build_information import RepetitionThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
-from ros2_dynid.identification.validation.diagnosis import DegreesThresholds, MountingThresholds
-from ros2_dynid.identification.validation.effort_scale import ContradictionThresholds, EffortThresholds
+from ros2_dynid.identification.validation.diagnosis import ContradictionThresholds, DegreesThresholds
+from ros2_dynid.identification.validation.effort_sign_and_unit import EffortThresholds
 from ros2_dynid.identification.validation.estimator_advice import EstimatorThresholds
 from ros2_dynid.identification.validation.gravity_share import GravityThresholds
+from ros2_dynid.identification.validation.mounting import MountingThresholds
 from ros2_dynid.identification.validation.sensor_side import SensorSideThresholds
 from ros2_dynid.identification.validation.verdict import VerdictThresholds
 

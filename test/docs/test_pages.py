@@ -4,7 +4,9 @@
 
 Blocks marked bash run from top to bottom in a folder of the page's own, as a reader would run them. A line that ends in
 `# refused` must end with exit code 2. Commands in other blocks run one by one, placeholders filled in. What is not
-run is named in NOT_RUN, with the reason.
+run is named in NOT_RUN, with the reason. A block marked as output holds lines that the commands above it printed, but
+for the numbers, since searches are shorter here: `DYNID_WRITE_OUTPUT=1 pytest test/docs/test_pages.py` runs them as
+they are and writes the lines with their numbers into the pages.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ FILLED_IN = {
     "MODEL|ROBOT": "demo6", "ROBOT.urdf": "robot.urdf", "MODEL.yaml": "result/model.yaml", "MODEL": "result/model.yaml",
     "ROBOT": "robot.urdf", "BAG...": "recording", "BAG": "recording", "DIR": "folder", "[...]": "",
 }  # fmt: skip
+WRITE_OUTPUT = bool(os.environ.get("DYNID_WRITE_OUTPUT"))
 SEARCH_SECONDS = 0.5
 """Time that a search for a trajectory takes here, whatever the page says: it is the same search, only shorter."""
 LISTED = ("demo", "test", "python")
@@ -161,7 +164,7 @@ def fill(folder: Path) -> Path:
     (folder / "shapes.yaml").write_text(next((text for text in shown if text.startswith("shapes:")), ""))
     shutil.copy(ROOT / "config/robots/tx40.yaml", folder)
     reproduction = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from seed_002 import load_robot, simulated; "
+        "import sys; sys.path.insert(0, sys.argv[1]); from gautier_venture_2013 import load_robot, simulated; "
         "from ros2_dynid.recording.save import save_samples; save_samples(simulated(load_robot('tx40')), 'tx40.npz')"
     )
     run([sys.executable, "-c", reproduction, ROOT / "docs/reproduction"], folder)
@@ -220,10 +223,13 @@ def place(tmp_path, request, commands):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_what_is_shown_runs(page, place):
+    printed: list[str] = []
     for block in blocks(page.read_text()):
         where = f"{page.name}, line {block.line}"
-        if block.language == "bash":
-            run(["bash", "-c", script_of(block.text)], place, where)
+        if block.quoted:
+            compare_output(block.text, printed, page, where)
+        elif block.language == "bash":
+            printed += run(["bash", "-c", script_of(block.text)], place, where).splitlines()
         elif block.language == "python":
             text = re.sub(r"time_budget_s=[\d.]+", f"time_budget_s={SEARCH_SECONDS}", block.text)
             run([sys.executable, "-c", text], place, where)
@@ -234,11 +240,26 @@ def test_what_is_shown_runs(page, place):
                     run(["bash", "-c", script_of(filled_in(line))], place, f"{where}: {line}")
 
 
+def compare_output(text: str, printed: list[str], page: Path, where: str) -> None:
+    """Fail unless every line that a page quotes was printed, but for the numbers; write the numbers if asked to."""
+    lines = {masked(line): " ".join(line.split()) if line[:1].strip() else line for line in printed}
+    missing = [line for line in text.splitlines() if masked(line) not in lines]
+    assert not missing, f"{where}: not printed: {missing}; but: {[line for line in printed if line.strip()][-30:]}"
+    if WRITE_OUTPUT:
+        new = "\n".join(lines[masked(line)].rstrip() for line in text.splitlines())
+        page.write_text(page.read_text().replace(text, new))
+
+
+def masked(line: str) -> str:
+    """Return a line of output without its numbers and without the blanks that align it."""
+    return " ".join(re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", line).split())
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_text_blocks_hold_only_what_cannot_run_here(page):
     """A command in a block marked text is either of ROS or the system, or named in NOT_RUN."""
     for block in blocks(page.read_text()):
-        if block.language != "text":
+        if block.language != "text" or block.quoted:
             continue
         for line in logical_lines(block.text):
             if re.match(r"(\./)?dynid \w+( |$)", line):  # not `dynid check: message`, which is output
@@ -262,10 +283,16 @@ def check_ros_command(line: str) -> None:
 def forget_output(line: str, place: Path) -> None:
     """Remove the folder that a command is to write: single commands of a page may name the same one."""
     words = shlex.split(line, comments=True)
-    if words[1:2] == ["identify"] and "-o" in words:
-        shutil.rmtree(place / words[words.index("-o") + 1], ignore_errors=True)
-    if words[1:2] == ["convert"]:
-        shutil.rmtree(place / words[3], ignore_errors=True)
+    if words[1:2] == ["export"]:  # the files of several exports belong together
+        return
+    flags = ("-o", "--csv", "--rehearsal", "--save", "--screenshot", "--save-preview")
+    outputs = [words[k + 1] for k, word in enumerate(words[:-1]) if word in flags]
+    if words[1:2] in (["convert"], ["torque"]):
+        outputs.append(words[3] if words[1] == "convert" else words[4])
+    for output in (place / name for name in outputs):
+        if output.is_dir():
+            shutil.rmtree(output)
+        output.unlink(missing_ok=True)
 
 
 def is_left_out(line: str) -> bool:
@@ -289,7 +316,7 @@ def script_of(text: str) -> str:
         if line.startswith("ros2 "):  # needs a ROS installation
             check_ros_command(line)
             continue
-        if "dynid excite " in line:
+        if "dynid excite " in line and not WRITE_OUTPUT:
             line = re.sub(r" --time-budget \S+", "", line)
             line = line.replace("dynid excite ", f"dynid excite --time-budget {SEARCH_SECONDS} ")
         if line.endswith("# refused"):
@@ -300,11 +327,12 @@ def script_of(text: str) -> str:
     return "\n".join(script)
 
 
-def run(command: list[object], folder: Path, where: str = "") -> None:
-    """Run a command in the folder, dynid being on the path, and fail with its output unless it ends well."""
+def run(command: list[object], folder: Path, where: str = "") -> str:
+    """Run a command in the folder, dynid being on the path; fail unless it ends well, and return what it prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH", ""))))
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, f"{where}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout + done.stderr

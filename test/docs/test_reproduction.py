@@ -24,7 +24,7 @@ from pages import ROOT
 from recordings import TX40
 
 FOLDER = ROOT / "docs" / "reproduction"
-SCRIPTS = sorted(FOLDER.glob("seed_*.py"))
+SCRIPTS = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "paper_tables.py"})
 NUMBER = re.compile(r"~?[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 ROUNDING = 1e-11
 """Smaller figures are rounding errors: they are compared as such, not by their digits."""
@@ -55,8 +55,9 @@ def differences(page: str, printed: str) -> list[str]:
     return wrong
 
 
-def test_there_is_a_page_and_a_script_for_each_seed():
-    assert [path.stem for path in SCRIPTS] == [f"seed_{k:03}" for k in range(5)]
+def test_there_is_a_page_and_a_script_for_each_paper():
+    papers = ["gautier_1991", "gautier_khalil_1992", "gautier_venture_2013", "izaguirre_1992", "lin_1995"]
+    assert [path.stem for path in SCRIPTS] == papers
     assert all(path.with_suffix(".md").is_file() for path in SCRIPTS)
 
 
@@ -103,20 +104,20 @@ def stored(name):
 
 
 def test_stored_optima_are_within_their_limits_and_a_short_search_comes_near():
-    script = module("seed_001")
-    for name, points in stored("seed_001").items():
+    script = module("gautier_khalil_1992")
+    for name, points in stored("gautier_khalil_1992").items():
         if name.startswith("optimum"):
             assert np.abs(points["q"]).max() <= script.POSITION * (1 + 1e-12)
             assert np.abs(points["dq"]).max() <= script.SPEED * (1 + 1e-12)
-    kept = stored("seed_001")["optimum 20 0"]
+    kept = stored("gautier_khalil_1992")["optimum 20 0"]
     found = script.optimum(20, 0.0, starts=2, iterations=60)
     ours, theirs = (script.condition_by(script.model().W(x["q"], x["dq"])) for x in (found, kept))
     assert float(theirs) <= float(ours) * 1.05 and float(ours) < 3.0 * float(theirs)
 
 
 def test_stored_motions_in_open_loop_and_rates_are_found_anew():
-    script = module("seed_004")
-    kept = stored("seed_004")
+    script = module("izaguirre_1992")
+    kept = stored("izaguirre_1992")
     path = script.motion((0,), "fast")
     values = np.mean(kept["fits"]["only"], axis=0)
     names = [ours for ours, _ in script.TABLE_2.values()]
@@ -132,9 +133,9 @@ def test_stored_motions_in_open_loop_and_rates_are_found_anew():
 def test_what_is_stored_of_the_recording_is_found_anew():
     if not (TX40 / "tx40_traj.npz").is_file():
         pytest.skip("the TX-40 recording is not here")
-    script = module("seed_002")
+    script = module("gautier_venture_2013")
     robot = script.load_robot("tx40")
-    kept = stored("seed_002")["recording"]
+    kept = stored("gautier_venture_2013")["recording"]
     samples = script.recorded(robot, TX40)
     options = replace(script.PAPERS, cross_validate=script.FOLDS)
     outcome = script.identify(robot, [samples], options=options).outcome

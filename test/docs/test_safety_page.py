@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(test/[\w/]+\.py)(?:::(\w+))?`")
 
+CLAIM = re.compile(r"\| ([A-Z]+-\d+) \|")
 
+
+@functools.cache
 def functions_of(file: Path) -> set[str]:
     """Return the names of the test functions of a file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -24,6 +28,9 @@ def test_every_test_that_is_named_exists():
     assert len(named) > 15
     missing = [f"{file}::{name}" for file, name in named if name and name not in functions_of(ROOT / file)]
     assert not missing
-    guarantees = page[page.index("## What is guaranteed") : page.index("## When a part dies")]
-    rows = [line for line in guarantees.splitlines() if line.startswith("|")][2:]
-    assert rows and all(NAMED.search(row) for row in rows), "a guarantee without a test"
+    claims = [line for line in page.splitlines() if CLAIM.match(line)]
+    identifiers = [CLAIM.match(line)[1] for line in claims]
+    assert len(set(identifiers)) == len(identifiers) > 40
+    assert all(NAMED.search(line) for line in claims), "a claim without a test"
+    tables = re.findall(r"^\| claim \|.*\n\| ---.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    assert sum(table.count("\n") for table in tables) == len(claims), "a row without an identifier"

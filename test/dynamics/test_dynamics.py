@@ -108,7 +108,7 @@ def test_d0_is_the_regressor_at_rest():
     np.testing.assert_array_equal(regressor_d0(robot, q, ddq), regressor(robot, q, 0 * dq, ddq))
 
 
-def test_coupling_columns_are_those_of_seed_002():
+def test_coupling_columns_are_those_of_gautier_venture_2013():
     """tau5 += Ia6 ddq6 + Fvm6 dq6 + Fcm6 sign(dq5 + dq6), tau6 += Ia6 ddq5 + Fvm6 dq5 + Fcm6 sign(dq5 + dq6)."""
     joints = tuple(Joint(f"j{j}", j - 1, alpha=np.pi / 2 * (j % 2)) for j in range(1, 7))
     robot = Robot("coupled", joints, coupling=(Coupling(6, {5: 1.0, 6: 1.0}),))

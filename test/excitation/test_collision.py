@@ -9,9 +9,8 @@ import struct
 import numpy as np
 import pytest
 
-from excitation_robots import example_urdf, three_dof
+from excitation_robots import FEW_STEPS, example_urdf, three_dof
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation import pose, static
 from ros2_dynid.excitation.collision import (
     clearance,
     collision_term,
@@ -213,26 +212,25 @@ def test_meshes_of_three_formats(tmp_path):
     assert read_triangles(tmp_path / "c.stl") is None or len(read_triangles(tmp_path / "c.stl")) == 0
 
 
-def test_plans_keep_the_margin(ur5, few_steps, monkeypatch):
-    monkeypatch.setattr(pose, "CANDIDATES", 60)
-    monkeypatch.setattr(static, "CANDIDATES", 80)
+def test_plans_keep_the_margin(ur5):
     robot, _, _, capsules = ur5
     shapes = make_shapes(robot, capsules, planes=planes_of(-0.15), margin=0.03)
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, PlanOptions(time_budget_s=few_steps, caps=caps, shapes=shapes, groups=["inertial"]))
+    found = plan(robot, PlanOptions(**FEW_STEPS, caps=caps, shapes=shapes, groups=["inertial"]))
     assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
-    for slow in (static_poses(robot, poses=6, caps=caps, shapes=shapes), ramps(robot, caps=caps, shapes=shapes)):
+    for slow in (
+        static_poses(robot, poses=6, caps=caps, shapes=shapes, candidates=80),
+        ramps(robot, caps=caps, shapes=shapes),
+    ):
         assert clearance(robot, shapes, slow.sample(50.0).q)[0] >= 0.03 - 1e-3
         assert check_trajectory(robot, slow, margin=0.05, caps=caps) == []
 
 
-def test_points_keep_the_margin_too(few_steps):
+def test_points_keep_the_margin_too():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
-    found = plan(
-        robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=few_steps)
-    )
+    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, **FEW_STEPS))
     assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
 
 

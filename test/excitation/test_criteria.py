@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Condition numbers and equilibrium: NumPy's own figures, the examples of seed 001's appendix, and gradients."""
+"""Condition numbers and equilibrium: NumPy's own figures, the examples of Gautier 1992's appendix, and gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ros2_dynid.excitation.criteria import (
 
 
 def test_condition_numbers_of_the_seeds_example():
-    A = np.array([[4.1, 2.8], [9.7, 6.6]])  # seed 001, A1: Cond_1 = 2249.4, any two norms are within a factor of n
+    A = np.array([[4.1, 2.8], [9.7, 6.6]])  # Gautier 1992, A1: Cond_1 = 2249.4, any two norms are within a factor of n
     assert condition_by(A) == pytest.approx(np.linalg.cond(A))
     assert 2249.4 / 2 < condition_by(A) < 2249.4 * 2
     assert condition_by(np.diag([1.0, 1e-6])) == pytest.approx(1e6)  # example 2

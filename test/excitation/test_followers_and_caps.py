@@ -12,14 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from excitation_robots import with_follower
+from excitation_robots import FEW_STEPS, with_follower
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
-from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation import static
 from ros2_dynid.excitation.collision import Shapes, clearance, planes_of
-from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, known_parameters, peak_effort
 from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
 from ros2_dynid.excitation.pose import rest_pose
@@ -150,10 +148,11 @@ def test_ramps_use_each_joints_range_speed_and_acceleration(margin, caps):
             assert np.any(sign * s.dq[steady, k] > 0.9 * wanted[-1])
 
 
-def test_held_poses_lie_within_the_limits_of_their_joints_and_clear_the_floor(monkeypatch):
-    monkeypatch.setattr(static, "CANDIDATES", 60)
+def test_held_poses_lie_within_the_limits_of_their_joints_and_clear_the_floor():
     shapes = floor_at(-0.1)
-    tour = static.static_poses(ROBOT, poses=4, hold_s=0.5, seed=1, margin=0.1, caps=CAPS, shapes=shapes, speed=0.5)
+    tour = static.static_poses(
+        ROBOT, poses=4, hold_s=0.5, seed=1, margin=0.1, caps=CAPS, shapes=shapes, speed=0.5, candidates=60
+    )
     assert check_trajectory(ROBOT, tour, margin=0.1, caps=CAPS) == [] and excess(ROBOT, tour, 0.1, CAPS) < 1e-9
     bounds = bounds_of(ROBOT, 0.1, CAPS)
     q = tour.at(tour.curve.knots).q
@@ -165,17 +164,24 @@ def test_held_poses_lie_within_the_limits_of_their_joints_and_clear_the_floor(mo
     held = [tour.at(tour.curve.knots[k : k + 2]).q for k in range(1, len(tour.curve.knots) - 1, 2)]
     for pair in held:
         np.testing.assert_allclose(pair[0], pair[1])
-    free = static.static_poses(ROBOT, poses=4, hold_s=0.5, seed=1, margin=0.1, caps=CAPS)
+    free = static.static_poses(ROBOT, poses=4, hold_s=0.5, seed=1, margin=0.1, caps=CAPS, candidates=60)
     below = free.at(free.curve.knots).q
     assert clearance(ROBOT, shapes, below)[0] < shapes.margin, "without a floor it goes there"
 
 
-def test_sweeps_of_joints_behind_a_follower(monkeypatch):
+def test_sweeps_of_joints_behind_a_follower():
     """Each joint at the fractions of its own speed, both ways; loads differ; nothing comes near the floor."""
-    monkeypatch.setattr(sweeps, "POSES", 14)
     shapes = floor_at(-0.15)
     found = sweeps.friction_sweeps(
-        ROBOT, speeds=(0.05, 0.3), loads=2, reach=0.3, margin=0.1, caps=CAPS, shapes=shapes, start=[0.5, -1.0, 0.8]
+        ROBOT,
+        speeds=(0.05, 0.3),
+        loads=2,
+        reach=0.3,
+        margin=0.1,
+        caps=CAPS,
+        shapes=shapes,
+        start=[0.5, -1.0, 0.8],
+        candidates=14,
     )
     assert check_trajectory(ROBOT, found, margin=0.1, caps=CAPS) == [] and excess(ROBOT, found, 0.1, CAPS) < 1e-9
     bounds = bounds_of(ROBOT, 0.1, CAPS)
@@ -198,10 +204,9 @@ def test_sweeps_of_joints_behind_a_follower(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["cap", "margin"])
-def test_sweeps_are_pushed_more_softly_where_an_effort_limit_would_be_met(monkeypatch, kind):
-    monkeypatch.setattr(sweeps, "POSES", 2)
+def test_sweeps_are_pushed_more_softly_where_an_effort_limit_would_be_met(kind):
     light = replace(ROBOT, gravity=np.zeros(3))
-    wish = {"speeds": (0.3,), "loads": 1, "reach": 0.3, "start": MIDDLE}
+    wish = {"speeds": (0.3,), "loads": 1, "reach": 0.3, "start": MIDDLE, "candidates": 2}
     margin = 0.1 if kind == "margin" else 0.0
     free = sweeps.friction_sweeps(light, margin=margin, **wish)
     peak = peak_effort(light, free.curve, CHI)
@@ -223,21 +228,6 @@ def test_sweeps_are_pushed_more_softly_where_an_effort_limit_would_be_met(monkey
 # --- plans
 
 
-@pytest.fixture(autouse=True)
-def steady(monkeypatch):
-    """Let time pass with every look at the clock, so that searches end after as many steps on any machine."""
-
-    class Steps(TimeBudget):
-        looks = 0
-
-        @property
-        def spent(self):
-            self.looks += 1
-            return 1e-3 * self.looks
-
-    monkeypatch.setattr(planning, "TimeBudget", Steps)
-
-
 TIGHT = replace(
     ROBOT,
     joints=(
@@ -248,9 +238,9 @@ TIGHT = replace(
 )
 
 
-def test_a_series_keeps_the_limits_of_followers_and_caps(few_steps):
+def test_a_series_keeps_the_limits_of_followers_and_caps():
     caps = Caps(position=1.6, velocity=0.8, acceleration=2.5)
-    wish = PlanOptions(time_budget_s=few_steps, duration_s=6.0, harmonics=4, caps=caps, margin=0.1, groups=["inertial"])
+    wish = PlanOptions(**FEW_STEPS, duration_s=6.0, harmonics=4, caps=caps, margin=0.1, groups=["inertial"])
     found = plan(TIGHT, wish)
     assert excess(TIGHT, found.trajectory, 0.1, caps) < 1e-9
     own = bounds_of(TIGHT, 0.0, caps)
@@ -266,9 +256,9 @@ def test_a_series_keeps_the_limits_of_followers_and_caps(few_steps):
     np.testing.assert_allclose(s.ddq[[0, -1]], 0.0, atol=1e-8)
 
 
-def test_points_keep_the_limits_of_followers_and_caps(few_steps):
+def test_points_keep_the_limits_of_followers_and_caps():
     caps = Caps(velocity=0.9, acceleration=3.0)
-    wish = PlanOptions(method="points", time_budget_s=few_steps, rows=24, caps=caps, groups=["inertial"],
+    wish = PlanOptions(method="points", **FEW_STEPS, rows=24, caps=caps, groups=["inertial"],
                        start=[0.4, -1.0, 0.6])  # fmt: skip
     found = plan(TIGHT, wish)
     assert excess(TIGHT, found.trajectory, 0.05, caps) < 1e-9
@@ -279,20 +269,18 @@ def test_points_keep_the_limits_of_followers_and_caps(few_steps):
     assert found.use["velocity"] == pytest.approx(0.95, abs=0.01), "some joint is as fast as it may be"
 
 
-def test_a_plan_clears_the_floor_and_says_by_how_much(few_steps):
+def test_a_plan_clears_the_floor_and_says_by_how_much():
     at = clearance(ROBOT, floor_at(0.0), MIDDLE[None])[0]
     shapes = floor_at(at - 0.01)  # the middle of the limits is too low to rest there
-    wish = PlanOptions(
-        time_budget_s=few_steps, duration_s=6.0, harmonics=3, groups=["inertial"], shapes=shapes, margin=0.0
-    )
+    wish = PlanOptions(**FEW_STEPS, duration_s=6.0, harmonics=3, groups=["inertial"], shapes=shapes, margin=0.0)
     found = plan(TIGHT, wish)
     s = found.trajectory.at(np.linspace(0.0, found.duration, 601))
     assert found.clearance_m == pytest.approx(clearance(TIGHT, shapes, s.q)[0], abs=1e-6)
     assert found.clearance_m >= shapes.margin
 
 
-def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for(few_steps):
-    wish = PlanOptions(method="points", time_budget_s=few_steps, duration_s=4.0, harmonics=3, groups=["inertial"],
+def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for():
+    wish = PlanOptions(method="points", **FEW_STEPS, duration_s=4.0, harmonics=3, groups=["inertial"],
                        caps=Caps(velocity=0.9), rate_hz=20.0, start=[0.4, -1.0, 0.6])  # fmt: skip
     found = validation_plan(TIGHT, wish)
     assert found.trajectory.kind == "validation" and found.method == "fourier"
@@ -302,9 +290,8 @@ def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for(few_ste
     np.testing.assert_allclose(found.trajectory.start, [0.4, -1.0, 0.6])
 
 
-def test_held_poses_are_those_that_the_motors_can_hold(monkeypatch):
-    monkeypatch.setattr(static, "CANDIDATES", 60)
-    wish = {"poses": 5, "hold_s": 0.5, "seed": 2, "margin": 0.0}
+def test_held_poses_are_those_that_the_motors_can_hold():
+    wish = {"poses": 5, "hold_s": 0.5, "seed": 2, "margin": 0.0, "candidates": 60}
     free = static.static_poses(ROBOT, **wish)
     peak = np.abs(gravity_torque(ROBOT, CHI, free.at(free.curve.knots).q)).max()
     effort = 0.8 * float(peak)

@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from excitation_robots import example_urdf, three_dof
+from excitation_robots import FEW_STEPS, example_urdf, three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import condition_by, normalised
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
+from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Joint, Limits, Robot
@@ -50,9 +50,9 @@ def test_linear_factor_touches_a_limit():
 
 
 @pytest.mark.parametrize("start", [None, [0.5, -1.0, 0.2]])
-def test_limits_hold_on_a_grid_ten_times_finer(start, few_steps):
+def test_limits_hold_on_a_grid_ten_times_finer(start):
     robot = three_dof()
-    found = plan(robot, PlanOptions(seed=2, time_budget_s=few_steps, start=start))
+    found = plan(robot, PlanOptions(seed=2, **FEW_STEPS, start=start))
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     s = found.trajectory.sample(10 * 4 * 16 * 5 / 10.0)
     b = bounds_of(robot, 0.05)
@@ -63,9 +63,9 @@ def test_limits_hold_on_a_grid_ten_times_finer(start, few_steps):
         np.testing.assert_allclose(s.q[[0, -1]], [start, start], atol=1e-10)
 
 
-def test_better_than_random_series(few_steps):
+def test_better_than_random_series():
     robot = three_dof()
-    found = plan(robot, PlanOptions(seed=0, time_budget_s=few_steps, margin=0.0))
+    found = plan(robot, PlanOptions(seed=0, **(FEW_STEPS | {"iterations": 10}), margin=0.0))
     pb = problem("normalised")
     rng = np.random.default_rng(0)
     randoms = []
@@ -75,25 +75,25 @@ def test_better_than_random_series(few_steps):
     assert found.cond_normalised < min(randoms)
 
 
-def test_six_joints_with_friction_and_every_limit(few_steps):
+def test_six_joints_with_friction_and_every_limit():
     robot = load_robot(example_urdf("ur_description/urdf/ur5_robot.urdf"))
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, PlanOptions(seed=1, time_budget_s=few_steps, caps=caps))
+    found = plan(robot, PlanOptions(seed=1, **FEW_STEPS, caps=caps))
     assert len(found.base) == 58
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     assert max(found.use.values()) <= 0.95 + 1e-9
     assert found.cond_normalised < 20.0  # random feasible ones: about 60; the full search: about 5
 
 
-def test_torque_limits_bend_the_trajectory(few_steps):
+def test_torque_limits_bend_the_trajectory():
     robot = three_dof(effort=80.0)
-    found = plan(robot, PlanOptions(time_budget_s=few_steps, groups=["inertial"]))
+    found = plan(robot, PlanOptions(**FEW_STEPS, groups=["inertial"]))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
-def test_same_seed_same_trajectory_and_other_seed_another(few_steps):
+def test_same_seed_same_trajectory_and_other_seed_another():
     robot = Robot("one", (Joint("a", 0, alpha=1.0, limits=Limits(-2, 2, 2, 9)),))
-    one, two, other = (plan(robot, PlanOptions(seed=seed, time_budget_s=few_steps, harmonics=3)) for seed in (4, 4, 5))
+    one, two, other = (plan(robot, PlanOptions(seed=seed, **FEW_STEPS, harmonics=3)) for seed in (4, 4, 5))
     np.testing.assert_array_equal(one.trajectory.q, two.trajectory.q)
     assert np.abs(one.trajectory.q - other.trajectory.q).max() > 0.1
 
@@ -103,17 +103,6 @@ def test_a_tiny_budget_still_gives_a_safe_trajectory():
     for method in ("fourier", "points"):
         found = plan(robot, PlanOptions(method=method, time_budget_s=0.05, groups=["inertial"]))
         assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
-
-
-def test_validation_differs(few_steps):
-    robot = three_dof()
-    identify, validate = (
-        plan(robot, PlanOptions(time_budget_s=few_steps)),
-        validation_plan(robot, PlanOptions(time_budget_s=few_steps)),
-    )
-    assert validate.trajectory.kind == "validation"
-    assert validate.duration != identify.duration
-    assert check_trajectory(robot, validate.trajectory, margin=0.05) == []
 
 
 @pytest.mark.parametrize(

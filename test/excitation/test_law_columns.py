@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from excitation_robots import three_dof
+from excitation_robots import FEW_STEPS, three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -102,8 +102,8 @@ def test_a_motion_for_the_law_shows_it_better_than_one_for_plain_friction():
     assert conds[0] < 0.9 * conds[1], conds
 
 
-def test_a_plan_has_the_columns_of_the_law(few_steps):
+def test_a_plan_has_the_columns_of_the_law():
     robot = replace(three_dof(), friction=LAW)
-    found = plan(robot, PlanOptions(seed=1, time_budget_s=few_steps))
+    found = plan(robot, PlanOptions(seed=1, **FEW_STEPS))
     assert found.W.shape[1] == len(found.base) + len(LAW)
     assert predicted_std(robot, found, 1.0)[0].shape == (len(found.base),)

@@ -20,6 +20,7 @@ from ros2_dynid.excitation import friction_sweeps as sweeps
 from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation import pose as poses
 from ros2_dynid.excitation import static
+from ros2_dynid.excitation.collision import make_shapes
 from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
 from ros2_dynid.excitation.fourier_trajectory import STEP, FourierProblem, TorqueModel, linear_factor, shrink
 from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
@@ -28,6 +29,7 @@ from ros2_dynid.excitation.plan import PlanOptions
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
 from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 
 ROBOT = uneven()
 NAMES, INDEX = ROBOT.active_names, [0, 1, 2]
@@ -36,20 +38,33 @@ MIDDLE = np.array([0.5, -1.25, 0.7])
 CHI = standard_vector(ROBOT)
 
 
-@pytest.fixture
-def apart(monkeypatch):
-    """Replace distances by a function of the pose, in all that ask for them."""
+GANTRY = Robot(
+    "gantry",
+    tuple(
+        replace(joint, **axis, sigma=PRISMATIC, limits=one.limits)
+        for joint, axis, one in zip(
+            (Joint("up", 0), Joint("side", 1), Joint("ahead", 2)),
+            ({}, {"alpha": np.pi / 2}, {"alpha": np.pi / 2, "gamma": np.pi / 2}),
+            ROBOT.joints,
+            strict=True,
+        )
+    ),
+)
+"""Three slides at right angles, with the limits of ROBOT: the hand's distance from a plane is a coordinate."""
+AXES = np.array([[0.0, 0.0, 1.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+"""Directions of its slides in the base frame."""
+HAND = ("hand", 3, np.zeros(3), np.zeros(3), 0.01)
 
-    def put(function):
-        def clearance(robot, shapes, q):
-            found = [function(pose) for pose in np.atleast_2d(q)]
-            return min(found), "hand and table"
 
-        for module in (poses, static, planning):
-            monkeypatch.setattr(module, "clearance", clearance)
-        return SimpleNamespace(margin=0.05, notes=())
+def wall(joint, at, side=1.0):
+    """Return shapes of GANTRY, with a margin of 0.05 m: the hand is side (q_joint - at) [m] away from a plane."""
+    return make_shapes(GANTRY, [HAND], planes=[(side * AXES[joint], side * at - HAND[4])], margin=0.05)
 
-    return put
+
+def post(q):
+    """Return shapes of GANTRY with a ball where the hand is at q."""
+    place = AXES.T @ np.asarray(q)
+    return make_shapes(GANTRY, [HAND, ("post", 0, place, place, 0.01)], margin=0.05)
 
 
 # --- where the robot can rest
@@ -61,27 +76,25 @@ def test_without_a_start_it_rests_in_the_middle_or_at_zero():
     np.testing.assert_allclose(zero, [0.0, -1.25, 0.7]), "zero where that is within the limits"
 
 
-def test_a_pose_that_is_not_safe_is_left_for_one_that_is(apart):
-    shapes = apart(lambda pose: 0.3 if pose[0] < 0.2 else 0.0)
-    np.testing.assert_allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=shapes), [0.0, -1.25, 0.7])
-    shapes = apart(lambda pose: 0.3 if pose[0] > 1.0 else 0.0)
-    found = poses.rest_pose(ROBOT, BOUNDS, shapes=shapes, seed=3)
+def test_a_pose_that_is_not_safe_is_left_for_one_that_is():
+    np.testing.assert_allclose(poses.rest_pose(GANTRY, BOUNDS, shapes=wall(0, 0.45, -1.0)), [0.0, -1.25, 0.7])
+    found = poses.rest_pose(GANTRY, BOUNDS, shapes=wall(0, 1.0), seed=3)
     lower, upper = 0.7 * BOUNDS.lower + 0.3 * MIDDLE, 0.7 * BOUNDS.upper + 0.3 * MIDDLE
-    assert found[0] > 1.0 and np.all((found >= lower) & (found <= upper))
-    np.testing.assert_array_equal(found, poses.rest_pose(ROBOT, BOUNDS, shapes=shapes, seed=3))
-    far = apart(lambda pose: 0.08 + 0.01 * abs(pose[0] - 0.5))  # nowhere as far as is enough: the farthest
-    distances = [abs(poses.rest_pose(ROBOT, BOUNDS, shapes=far, seed=k)[0] - 0.5) for k in range(3)]
-    assert min(distances) > 0.9
-    near = apart(lambda pose: 0.06)  # beyond the margin, but never by half of it
-    np.testing.assert_allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=near), MIDDLE)
-    with pytest.raises(InputError, match=r"in the middle of its limits hand and table are 0\.04 m apart"):
-        poses.rest_pose(ROBOT, BOUNDS, shapes=apart(lambda pose: 0.04))
+    assert found[0] >= 1.15 and np.all((found >= lower) & (found <= upper))
+    np.testing.assert_array_equal(found, poses.rest_pose(GANTRY, BOUNDS, shapes=wall(0, 1.0), seed=3))
+    for seed in range(3):  # nowhere as far as is enough: the farthest
+        assert poses.rest_pose(GANTRY, BOUNDS, shapes=wall(0, 1.45), seed=seed)[0] > 1.52
+    narrow = replace(BOUNDS, lower=np.array([0.5, -2.0, 0.2]), upper=np.array([0.51, -0.5, 1.2]))
+    rests = poses.rest_pose(GANTRY, narrow, shapes=wall(0, 0.44))  # beyond the margin, but never by half of it
+    assert 0.505 < rests[0] <= 0.51
+    with pytest.raises(InputError, match=r"in the middle of its limits hand and plane 1 are 0\.035 m apart"):
+        poses.rest_pose(GANTRY, narrow, shapes=wall(0, 0.47))
 
 
 @pytest.mark.parametrize(("distance", "first"), [(0.16, True), (0.14, False)])
-def test_the_first_pose_with_enough_room_is_taken(apart, distance, first):
-    shapes = apart(lambda pose: distance if np.allclose(pose, MIDDLE) else 0.5)
-    assert np.allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=shapes), MIDDLE) == first
+def test_the_first_pose_with_enough_room_is_taken(distance, first):
+    found = poses.rest_pose(GANTRY, BOUNDS, shapes=wall(0, MIDDLE[0] - distance))
+    assert np.allclose(found, MIDDLE) == first
 
 
 @pytest.mark.parametrize(
@@ -99,12 +112,12 @@ def test_starts_that_cannot_be(start, words):
         poses.rest_pose(ROBOT, BOUNDS, start=start)
 
 
-def test_a_start_is_taken_as_it_is_if_the_robot_can_stand_there(apart):
+def test_a_start_is_taken_as_it_is_if_the_robot_can_stand_there():
     start = [2.0, -2.0, 1.2]
-    np.testing.assert_array_equal(poses.rest_pose(ROBOT, BOUNDS, start=start), start)
-    assert poses.rest_pose(ROBOT, BOUNDS, start=start, shapes=apart(lambda pose: 0.05)) is not None
-    with pytest.raises(InputError, match="at the start pose hand and table"):
-        poses.rest_pose(ROBOT, BOUNDS, start=start, shapes=apart(lambda pose: 0.049))
+    for shapes in (None, wall(0, 1.9499)):
+        np.testing.assert_array_equal(poses.rest_pose(GANTRY, BOUNDS, start=start, shapes=shapes), start)
+    with pytest.raises(InputError, match="at the start pose hand and plane 1"):
+        poses.rest_pose(GANTRY, BOUNDS, start=start, shapes=wall(0, 1.951))
 
 
 def test_motors_must_hold_the_robot():
@@ -122,9 +135,10 @@ def test_motors_must_hold_the_robot():
 @pytest.mark.parametrize(
     ("distance", "spare", "fine"), [(0.051, 1.0, True), (0.049, 1.0, False), (0.074, 1.5, False), (0.076, 1.5, True)]
 )
-def test_room_to_spare_is_asked_for_beyond_the_margin(apart, distance, spare, fine):
-    told = poses.fault_of(ROBOT, BOUNDS, apart(lambda pose: distance), None, MIDDLE, spare)
-    assert (told == "") == fine and (fine or told == f"hand and table are {distance:.4g} m apart, the margin is 0.05 m")
+def test_room_to_spare_is_asked_for_beyond_the_margin(distance, spare, fine):
+    told = poses.fault_of(GANTRY, BOUNDS, wall(0, MIDDLE[0] - distance), None, MIDDLE, spare)
+    words = f"hand and plane 1 are {distance:.4g} m apart, the margin is 0.05 m"
+    assert (told == "") == fine and (fine or told == words)
 
 
 # --- times and ways
@@ -159,32 +173,30 @@ def test_an_approach_begins_and_ends_inside(joint, side):
         static.approach(ROBOT, MIDDLE, good, margin=0.01)
 
 
-def test_a_way_is_clear_if_all_of_it_is(apart):
+def test_a_way_is_clear_if_all_of_it_is():
     a, b = MIDDLE, MIDDLE + np.array([1.0, 0.0, 0.0])
-    assert static.way_is_clear(ROBOT, None, a, b)
-    assert static.way_is_clear(ROBOT, apart(lambda pose: 0.05), a, b)
+    assert static.way_is_clear(GANTRY, None, a, b)
+    assert static.way_is_clear(GANTRY, wall(2, MIDDLE[2] - 0.0501), a, b)
+    assert static.way_is_clear(GANTRY, post(a - np.array([0.08, 0.0, 0.0])), a, b)
     for near in (a[0], a[0] + 0.5, b[0]):
-        shapes = apart(lambda pose, near=near: 0.0 if abs(pose[0] - near) < 0.017 else 0.2)
-        assert not static.way_is_clear(ROBOT, shapes, a, b)
+        assert not static.way_is_clear(GANTRY, post([near, *a[1:]]), a, b)
     long = MIDDLE + np.array([9.0, 0.0, 0.0])
-    shapes = apart(lambda pose: 0.0 if abs(pose[0] - 4.44) < 0.016 else 0.2)
-    assert not static.way_is_clear(ROBOT, shapes, a, long), "a long way is looked at in more places"
+    between = a[0] + 26.5 * 9.0 / 59.0  # of sixty places along the way none is near
+    assert not static.way_is_clear(GANTRY, post([between, *a[1:]]), a, long), "a long way is looked at in more places"
 
 
 @pytest.mark.parametrize(
     ("joint", "reach", "span"),
     [(0, 0.4, (0.1, 0.9)), (0, 9.0, (-1.0, 2.0)), (1, 9.0, (-2.0, -0.5)), (2, 0.4, (0.3, 1.1)), (2, 0.6, (0.2, 1.2))],
 )
-def test_how_far_a_joint_may_sweep(apart, joint, reach, span):
-    assert static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, reach) == pytest.approx(span)
-    wall = MIDDLE[joint] + 0.5 * (span[1] - MIDDLE[joint])
-    shapes = apart(lambda pose: 0.2 if pose[joint] < wall else 0.0)
-    low, high = static.sweep_span(ROBOT, BOUNDS, shapes, MIDDLE, joint, reach)
-    assert (
-        low == pytest.approx(span[0]) and 0.8 * (wall - MIDDLE[joint]) <= high - MIDDLE[joint] <= wall - MIDDLE[joint]
-    )
-    with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' cannot do a ramp"):
-        static.sweep_span(ROBOT, BOUNDS, apart(lambda pose: 0.0), MIDDLE, joint, reach)
+def test_how_far_a_joint_may_sweep(joint, reach, span):
+    assert static.sweep_span(GANTRY, BOUNDS, None, MIDDLE, joint, reach) == pytest.approx(span)
+    end = MIDDLE[joint] + 0.5 * (span[1] - MIDDLE[joint])
+    low, high = static.sweep_span(GANTRY, BOUNDS, wall(joint, end + 0.05, -1.0), MIDDLE, joint, reach)
+    way = end - MIDDLE[joint]
+    assert low == pytest.approx(span[0]) and 0.8 * way <= high - MIDDLE[joint] <= way + 1e-9
+    with pytest.raises(InputError, match=f"joint '{GANTRY.active_names[joint]}' cannot do a ramp"):
+        static.sweep_span(GANTRY, BOUNDS, wall(joint, MIDDLE[joint]), MIDDLE, joint, reach)
 
 
 @pytest.mark.parametrize("joint", [0, 1, 2])
@@ -299,7 +311,7 @@ def curve_of(a, b, u=2.0):
     return through_points(np.array([0.0, u]), np.array([a, b], dtype=float), np.zeros((2, 3)))
 
 
-def test_what_is_wrong_with_a_curve(apart):
+def test_what_is_wrong_with_a_curve():
     good = curve_of(MIDDLE, MIDDLE + np.array([0.5, 0.3, -0.2]), 5.0)
     penalty = SimpleNamespace(bounds=BOUNDS, chi=None)
     assert planning.problems_of(ROBOT, good, penalty, None) == []
@@ -317,37 +329,9 @@ def test_what_is_wrong_with_a_curve(apart):
             tight = SimpleNamespace(bounds=replace(BOUNDS, effort=effort), chi=CHI)
             told = planning.problems_of(ROBOT, good, tight, None)
             assert len(told) == count and all(f"torque of joint '{NAMES[k]}'" in one for one in told)
-    assert planning.problems_of(ROBOT, good, penalty, apart(lambda pose: 0.05)) == []
-    end = apart(lambda pose: 0.03 if pose[0] > MIDDLE[0] + 0.499 else 0.2)
-    assert planning.problems_of(ROBOT, good, penalty, end) == ["hand and table come within 0.03 m"]
-
-
-def test_a_validation_has_other_frequencies_and_another_seed(monkeypatch):
-    asked = []
-    move = Trajectory(NAMES, curve_of(MIDDLE, MIDDLE + 0.1))
-
-    def plan(robot, options):
-        asked.append(options)
-        return SimpleFound(move)
-
-    monkeypatch.setattr(planning, "plan", plan)
-    monkeypatch.setattr(
-        planning, "replace", lambda x, **more: SimpleFound(**more) if isinstance(x, SimpleFound) else replace(x, **more)
-    )
-    found = planning.validation_plan(
-        ROBOT, PlanOptions(method="points", seed=4, harmonics=5, duration_s=8.0, margin=0.1)
-    )
-    (wish,) = asked
-    assert (wish.method, wish.seed, wish.harmonics, wish.criterion) == ("fourier", 4 + 7919, 6, "logdet")
-    assert wish.duration_s == pytest.approx(10.4) and wish.margin == 0.1
-    assert found.trajectory.kind == "validation" and found.trajectory.curve is move.curve
-
-
-class SimpleFound:
-    """A plan of which only the trajectory counts."""
-
-    def __init__(self, trajectory):
-        self.trajectory = trajectory
+    assert planning.problems_of(GANTRY, good, penalty, wall(0, MIDDLE[0] - 0.06)) == []
+    end = wall(0, MIDDLE[0] + 0.53, -1.0)
+    assert planning.problems_of(GANTRY, good, penalty, end) == ["hand and plane 1 come within 0.03 m"]
 
 
 # --- files

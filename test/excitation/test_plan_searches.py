@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from excitation_robots import uneven
+from excitation_robots import FEW_STEPS, uneven
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -36,25 +36,6 @@ BOUNDS = bounds_of(ROBOT, 0.0)
 MIDDLE = np.array([0.5, -1.25, 0.7])
 CHI = standard_vector(ROBOT)
 MOVE = through_points(np.array([0.0, 6.0]), np.array([MIDDLE, MIDDLE + np.array([0.5, 0.3, -0.2])]), np.zeros((2, 3)))
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """Let a plan be made of a given curve and W, and keep what the search was asked for."""
-    seen = []
-
-    def put(curve=MOVE, W=None, structural=None):
-        W = np.vstack((np.eye(3), 2.0 * np.eye(3), np.full((1, 3), 0.25))) if W is None else W
-
-        def make(robot, options, base, penalty, start, clock):
-            seen.append(SimpleNamespace(options=options, base=base, penalty=penalty, start=start, clock=clock))
-            return curve, W, structural
-
-        monkeypatch.setattr(planning, "search_fourier_curve", make)
-        monkeypatch.setattr(planning, "search_points_curve", make)
-        return seen
-
-    return put
 
 
 # --- a plan
@@ -87,145 +68,53 @@ def test_what_is_planned_where_nobody_says_otherwise():
         ({"time_budget_s": 3.0, "spent_s": 9.0}, 0.3),
     ],
 )
-def test_the_time_budget_of_a_search(asked, wish, budget):
-    seen = asked()
-    planning.plan(ROBOT, PlanOptions(**wish))
-    assert seen[0].clock.budget_s == pytest.approx(budget)
+def test_the_time_budget_of_a_search(wish, budget):
+    assert planning.start_clock(PlanOptions(**wish)).budget_s == pytest.approx(budget)
     assert DEFAULT_BUDGET_S == {"points": 12.0, "cond": 8.0, "normalised": 45.0, "logdet": 8.0}  # as documented
 
 
-def test_a_plan_says_what_its_motion_is_worth(asked):
-    W = np.array([[3.0, 0.0], [0.0, -0.5], [1.0, 2.0]])
-    mask = np.array([[True, False], [False, True], [True, True]])
-    seen = asked(W=W, structural=mask)
+SHORT = FEW_STEPS | {"starts": 1, "iterations": 2, "duration_s": 4.0, "harmonics": 3, "groups": ["inertial"]}
+
+
+def test_a_plan_says_what_its_motion_is_worth():
     caps = Caps(velocity=0.9)
-    found = planning.plan(ROBOT, PlanOptions(margin=0.1, caps=caps, rate_hz=20.0))
-    assert found.trajectory.curve is MOVE and found.trajectory.rate_hz == 20.0
+    found = planning.plan(ROBOT, PlanOptions(margin=0.1, caps=caps, rate_hz=20.0, **SHORT))
+    W = found.W
+    assert found.trajectory.rate_hz == 20.0 and found.rows == len(W) and found.clearance_m is None
     assert found.trajectory.joint_names == ROBOT.active_names and found.method == found.trajectory.kind == "fourier"
-    assert found.cond == pytest.approx(np.linalg.cond(W)) and pytest.approx(6.0) == found.S
-    assert found.cond_normalised == pytest.approx(np.linalg.cond(W / np.sqrt([10.0, 4.25])))
-    assert found.use == use_of(ROBOT, MOVE, bounds_of(ROBOT, 0.0, caps), CHI) and "effort" in found.use
-    assert found.rows == 3 and found.W is W and found.clearance_m is None and found.duration == 6.0
-    assert 0.0 <= found.seconds < 60.0
+    assert found.cond == pytest.approx(np.linalg.cond(W))
+    assert found.cond_normalised == pytest.approx(np.linalg.cond(W / np.linalg.norm(W, axis=0)))
+    assert found.use == use_of(ROBOT, found.trajectory.curve, bounds_of(ROBOT, 0.0, caps), CHI)
     np.testing.assert_array_equal(found.bounds.velocity, bounds_of(ROBOT, 0.1, caps).velocity)
-    (ask,) = seen
-    assert ask.penalty.tight == 0.99 and ask.penalty.bounds is found.bounds and ask.penalty.shapes is None
-    np.testing.assert_array_equal(ask.penalty.chi, CHI)
-    assert len(found.base) == len(base_parameters(ROBOT, source="torque")) == len(ask.base)
-    assert not [note for note in found.notes if "not predicted" in str(note)]
+    assert len(found.base) == len(base_parameters(ROBOT, source="torque", groups=["inertial"])) == W.shape[1]
+    assert found.notes == () and found.seconds > 0.0
 
 
-def test_points_are_planned_on_energies_and_start_at_zero_where_they_can(asked):
-    seen = asked()
-    found = planning.plan(ROBOT, PlanOptions(method="points", groups=["inertial"], margin=0.0))
-    assert len(found.base) == len(base_parameters(ROBOT, source="energy", groups=["inertial"]))
+def test_points_are_planned_on_energies_and_start_at_zero_where_they_can():
+    found = planning.plan(ROBOT, PlanOptions(method="points", margin=0.0, rows=20, **SHORT))
+    base = base_parameters(ROBOT, source="energy", groups=["inertial"])
+    assert len(found.base) == len(base) and found.W.shape == (20, len(base))
     assert found.method == found.trajectory.kind == "points"
-    np.testing.assert_allclose(seen[0].start, [0.0, -1.25, 0.7])
-    planning.plan(ROBOT, PlanOptions(groups=["inertial"], margin=0.0))
-    np.testing.assert_allclose(seen[1].start, MIDDLE)
+    np.testing.assert_allclose(found.trajectory.start, [0.0, -1.25, 0.7])
+    with pytest.raises(InputError, match="rows for"):
+        planning.plan(ROBOT, PlanOptions(method="points", rows=len(base) - 1, **SHORT))
 
 
-def test_torques_are_predicted_where_parameters_and_limits_are_known(asked):
-    seen = asked()
-    given = planning.plan(ROBOT, PlanOptions(chi=1.1 * CHI))
-    np.testing.assert_array_equal(seen[0].penalty.chi, 1.1 * CHI)
-    assert given.use["effort"] != planning.plan(ROBOT).use["effort"]
-    bare = planning.plan(replace(ROBOT, parameters={}))
-    assert seen[-1].penalty.chi is None
-    assert [str(note) for note in bare.notes if "not predicted" in str(note)]
-    strong = replace(ROBOT, joints=tuple(replace(j, limits=replace(j.limits, effort=np.inf)) for j in ROBOT.joints))
-    free = planning.plan(strong)
-    assert seen[-1].penalty.chi is None and not [note for note in free.notes if "not predicted" in str(note)]
-    for known in range(3):  # the limit of one joint is enough to look at torques
-        joints = [a if k == known else b for k, (a, b) in enumerate(zip(ROBOT.joints, strong.joints, strict=True))]
-        planning.plan(replace(ROBOT, joints=tuple(joints)))
-        np.testing.assert_array_equal(seen[-1].penalty.chi, CHI)
-
-
-def test_a_plan_that_is_not_safe_or_shows_nothing_is_not_given(asked):
-    asked(curve=through_points(np.array([0.0, 6.0]), np.array([MIDDLE, MIDDLE + 2.0]), np.zeros((2, 3))))
-    with pytest.raises(InputError, match="no safe trajectory was found: "):
-        planning.plan(ROBOT)
-    for angle, shown in ((2.1e-7, True), (1.5e-7, False), (0.0, False)):  # cond = 2 / angle
-        asked(W=np.array([[1.0, np.cos(angle)], [0.0, np.sin(angle)], [0.0, 0.0]]))
-        if shown:
-            assert planning.plan(ROBOT).cond_normalised == pytest.approx(2.0 / angle, rel=1e-3)
-        else:
-            with pytest.raises(InputError, match="does not excite the base parameters"):
-                planning.plan(ROBOT)
-
-
-def test_a_plan_with_shapes_says_how_close_it_comes(asked, monkeypatch):
-    seen = asked()
-    rates = []
-
-    def clearance(robot, shapes, q):
-        rates.append(len(q))
-        return 0.3 - 0.1 * float(np.max(q[:, 0])), "hand and table"
-
-    for module in (planning, __import__("ros2_dynid.excitation.pose", fromlist=["pose"])):
-        monkeypatch.setattr(module, "clearance", clearance)
-    shapes = SimpleNamespace(margin=0.05, notes=("a shape could not be read",))
-    found = planning.plan(ROBOT, PlanOptions(shapes=shapes, margin=0.0))
-    assert found.clearance_m == pytest.approx(0.2) and "a shape could not be read" in found.notes
-    assert rates[-1] == 601 and rates[-2] == 602, "100 times a second"
-    assert seen[0].penalty.shapes is shapes, "the search keeps away from them"
-
-
-def test_a_plan_tells_all_that_is_worth_knowing(asked, monkeypatch):
-    asked()
-    monkeypatch.setattr(planning, "gripper_notes", lambda robot: [f"a gripper of {robot.name}"])
-    assert planning.plan(ROBOT).notes == (f"a gripper of {ROBOT.name}",)
+def test_torques_are_predicted_where_parameters_are_known():
+    known, given = (planning.plan(ROBOT, PlanOptions(chi=chi, **SHORT)) for chi in (None, 1.1 * CHI))
+    assert given.use["effort"] == pytest.approx(1.1 * known.use["effort"])
+    heavier = planning.plan(ROBOT, PlanOptions(chi=1.3 / known.use["effort"] * CHI, **SHORT))
+    assert 0.0 < heavier.use["effort"] <= 0.95 + 1e-9, "the same motion would pass the limits of the efforts"
     joints = [replace(j, limits=replace(j.limits, acceleration=np.inf)) for j in ROBOT.joints[:2]]
-    robot = replace(ROBOT, joints=(*joints, ROBOT.joints[2]), parameters={})
-    unknown, gripper, torques = planning.plan(robot).notes
+    bare = replace(ROBOT, joints=(*joints, ROBOT.joints[2]), parameters={})
+    unknown, torques = planning.plan(bare, PlanOptions(**SHORT)).notes
     names = ", ".join(ROBOT.active_names[:2])
     assert str(unknown).startswith(f"no acceleration limit known for {names}: reaching full speed takes 0.5 s")
-    assert gripper == f"a gripper of {ROBOT.name}" and str(torques).startswith("torques are not predicted")
-    assert planning.plan(robot, PlanOptions(caps=Caps(acceleration=3.0))).notes == (gripper, torques)
+    assert str(torques).startswith("torques are not predicted")
+    assert planning.plan(bare, PlanOptions(caps=Caps(acceleration=3.0), **SHORT)).notes == (torques,)
 
 
-# --- what a search of series is asked for
-
-
-@pytest.mark.parametrize(
-    ("T", "fixed", "weights"), [(60.0, False, None), (6.0, True, (1.0, 2.0, 3.0)), (3.0, False, None)]
-)
-def test_series_begin_as_wide_as_every_limit_of_every_joint_allows(monkeypatch, T, fixed, weights):
-    seen = []
-
-    def optimise(problem, rng, clock, safe, starts):
-        seen.append((problem, rng, clock, safe, starts))
-        return 0.05 * np.ones(problem.shape).ravel()
-
-    monkeypatch.setattr(planning, "optimise_series", optimise)
-    base = base_parameters(ROBOT, groups=["inertial"])
-    penalty = Penalty(ROBOT, BOUNDS, tight=0.99)
-    clock = TimeBudget(8.0)
-    start = np.array([1.5, -1.25, 1.2])  # the last joint at its limit: half of its range instead
-    wish = PlanOptions(
-        groups=["inertial"], duration_s=T, harmonics=4, periods=3, seed=5, weights=weights,
-        start=start.tolist() if fixed else None,
-    )  # fmt: skip
-    curve, W, mask = planning.search_fourier_curve(ROBOT, wish, base, penalty, start, clock)
-    ((problem, rng, same, safe, starts),) = seen
-    w = 2 * np.pi / T * 2.5
-    reach = np.array([0.5, 0.75, 0.5])
-    np.testing.assert_allclose(problem.scale, np.min([reach, BOUNDS.velocity / w, BOUNDS.acceleration / w**2], axis=0))
-    assert (problem.period, problem.L, problem.fixed_start) == (T, 4, fixed) and same is clock and starts == 3
-    np.testing.assert_array_equal(problem.middle, start)
-    np.testing.assert_array_equal(problem.model.weights, np.ones(3) if weights is None else weights)
-    assert problem.model.criterion == "cond" and problem.penalty is penalty
-    assert rng.random() == np.random.default_rng(5).random()
-    assert curve.periods == 3 and curve.period == T
-    t = np.arange(500) * T / 500
-    x = curve.evaluate(t)
-    Y = regressor(ROBOT, *x)[:, :, list(base.columns(ROBOT))] * np.asarray(problem.model.weights)[:, None]
-    np.testing.assert_allclose(W, Y.reshape(-1, Y.shape[2]), atol=1e-10)
-    never = np.abs(Y).max(axis=0) <= 1e-12 * np.abs(Y).max()
-    np.testing.assert_array_equal(mask, np.tile(~never, (500, 1)))
-    assert never.any() and not never.all()
-    assert safe(problem.series(np.zeros(problem.shape))) and not safe(problem.series(9.0 * np.ones(problem.shape)))
+# --- a series
 
 
 @pytest.mark.parametrize(("friction", "finer"), [((), 1), ((FrictionTerm(1, FrictionKind.CUBIC, 1.0),), 3)])
@@ -233,11 +122,6 @@ def test_samples_of_a_period(friction, finer):
     problem = small_problem()
     problem = replace(problem, model=replace(problem.model, terms=friction))
     y = np.random.default_rng(0).normal(size=problem.shape)
-    for matrices, count in ((problem._coarse, 16 * 3 * finer), (problem._fine, 4 * 16 * 3 * finer)):
-        found = problem._samples(y, matrices)
-        t = 5.0 * np.arange(count) / count
-        for mine, theirs in zip(found, problem.series(y).evaluate(t), strict=True):
-            np.testing.assert_allclose(mine, theirs, atol=1e-12)
     assert (problem.series(y).periods, problem.series(y, 3).periods, problem.series(y, 3).duration) == (1, 3, 15.0)
     assert problem.model.size == len(problem.model.columns) + len(friction)
     W = problem.W(y)
@@ -246,24 +130,6 @@ def test_samples_of_a_period(friction, finer):
         dq = problem.series(y).evaluate(5.0 * np.arange(144) / 144)[1]
         np.testing.assert_allclose(W[0::3, -1], dq[:, 0] ** 3, atol=1e-12)
         assert not W[1::3, -1].any() and not W[2::3, -1].any()
-
-
-def test_signs_are_soft_within_a_share_of_the_speed_limits(monkeypatch):
-    seen = []
-    real = fourier_search.regressor_with_gradient
-
-    def watched(robot, q, dq, ddq, softness):
-        seen.append(softness)
-        return real(robot, q, dq, ddq, softness)
-
-    monkeypatch.setattr(fourier_search, "regressor_with_gradient", watched)
-    problem = small_problem()
-    y = np.random.default_rng(0).normal(size=problem.shape).ravel()
-    problem.cost(y, 4.0, 1.0)
-    np.testing.assert_allclose(seen[0], 0.08 * BOUNDS.velocity)
-    free = replace(problem.penalty, bounds=replace(BOUNDS, velocity=np.array([3.0, np.inf, 2.0])))
-    replace(problem, penalty=free).cost(y, 4.0, 1.0)
-    np.testing.assert_allclose(seen[1], [0.24, 0.08, 0.16])
 
 
 # --- which series is kept
@@ -285,25 +151,6 @@ class Clock(TimeBudget):
         return self.now
 
 
-def searched(monkeypatch, *, best=None, late=None, safe=lambda series: True, starts=2, candidates=5):
-    """Run the search with descents that do not move, but for one; return what was asked and the answer."""
-    problem = small_problem()
-    calls = []
-    clock = Clock(10.0, lambda text, share: calls.append(("report", text)))
-
-    def descend(cost, y, clock, iterations, until):
-        calls.append((until, iterations, cost(y)[0], y))
-        if late is not None and len([c for c in calls if c[0] != "report"]) >= late:
-            clock.now = 9.0
-        if best is not None and len([c for c in calls if c[0] != "report"]) == best:
-            return 1.05 * y
-        return y
-
-    monkeypatch.setattr(fourier_search, "descend", descend)
-    found = optimise_series(problem, np.random.default_rng(1), clock, safe, starts, candidates)
-    return problem, [call for call in calls if call[0] != "report"], found
-
-
 def candidates_of(problem, count):
     rng = np.random.default_rng(1)
     every = []
@@ -313,39 +160,22 @@ def candidates_of(problem, count):
     return sorted(every, key=lambda y: problem.model.value(problem.W(y)))
 
 
-def test_the_best_random_series_are_improved_stage_by_stage(monkeypatch):
-    problem, calls, found = searched(monkeypatch)
-    order = candidates_of(problem, 5)
-    np.testing.assert_allclose(found, order[0])
-    stages = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
-    assert stages == fourier_search.STAGES
-    assert [call[0] for call in calls[:2]] == pytest.approx([0.275, 0.45])
-    assert [call[0] for call in calls[2:6]] == pytest.approx([0.575, 0.7, 0.825, 0.95])
-    assert [call[0] for call in calls[6:]] == [0.95] * 4 and {call[1] for call in calls} == {80}
-    for k in range(2):
-        np.testing.assert_allclose(calls[k][3], order[k])
-        assert calls[k][2] == pytest.approx(problem.cost(order[k], 4.0, 0.1)[0])
-    ranked = sorted(order[:2], key=lambda y: problem.cost(y, 4.0, 1.0)[0])
-    for rank in range(2):
-        for k, (p, weight) in enumerate(stages[1:]):
-            _, _, cost, y = calls[2 + 4 * rank + k]
-            np.testing.assert_allclose(y, ranked[rank])
-            assert cost == pytest.approx(problem.cost(y, p, weight)[0])
+def late_clock():
+    """Return a clock whose time is over: a search then ends with the best of its random starts."""
+    clock = Clock(10.0)
+    clock.now = 11.0
+    return clock
 
 
-@pytest.mark.parametrize("late", [1, 3, 6])
-def test_other_starts_are_left_when_time_is_short(monkeypatch, late):
-    _, calls, _ = searched(monkeypatch, late=late)
-    assert len(calls) == 6
+def test_the_best_random_series_is_the_answer_if_there_is_no_time():
+    problem = small_problem()
+    found = optimise_series(problem, np.random.default_rng(1), late_clock(), lambda series: True, 2, 5)
+    np.testing.assert_allclose(found, candidates_of(problem, 5)[0])
+    found = optimise_series(problem, np.random.default_rng(1), late_clock(), lambda series: True, 4, 2)
+    np.testing.assert_allclose(found, candidates_of(problem, 4)[0]), "as many candidates as starts"
 
 
-def test_as_many_candidates_as_starts(monkeypatch):
-    problem, calls, _ = searched(monkeypatch, starts=4, candidates=2)
-    for call, y in zip(calls, candidates_of(problem, 4), strict=False):
-        np.testing.assert_allclose(call[3], y)
-
-
-def test_a_series_that_is_not_safe_is_not_the_first_answer(monkeypatch):
+def test_a_series_that_is_not_safe_is_not_the_answer():
     problem = small_problem()
     order = candidates_of(problem, 5)
 
@@ -353,33 +183,22 @@ def test_a_series_that_is_not_safe_is_not_the_first_answer(monkeypatch):
         one, other = (np.column_stack((s.A, s.B)).ravel() for s in (series, problem.series(y)))
         return one @ other > (1 - 1e-9) * np.linalg.norm(one) * np.linalg.norm(other)
 
-    _, _, found = searched(monkeypatch, safe=lambda series: not like(series, order[0]))
-    np.testing.assert_allclose(found, order[1])
+    def search(safe):
+        return optimise_series(problem, np.random.default_rng(1), late_clock(), safe, 2, 5)
+
+    np.testing.assert_allclose(search(lambda series: not like(series, order[0])), order[1])
     with pytest.raises(InputError, match="no safe motion was found around the start pose"):
-        searched(monkeypatch, safe=lambda series: False)
+        search(lambda series: False)
 
 
-def test_a_better_series_takes_the_place_of_the_best(monkeypatch):
+def test_a_search_with_time_improves_on_its_start():
     problem = small_problem()
-    order = candidates_of(problem, 5)
-    moved = []
-
-    def descend(cost, y, clock, iterations, until):
-        if until == 0.95 and not moved:
-            moved.append(1)
-            return 0.5 * order[0] + 0.0 * y
-        return y
-
-    monkeypatch.setattr(fourier_search, "descend", descend)
-    values = {}
-
-    def value(self, W):
-        return values.get(round(float(np.abs(W).sum()), 9), 7.0)
-
-    values[round(float(np.abs(problem.W(0.5 * order[0])).sum()), 9)] = 5.0
-    monkeypatch.setattr(TorqueModel, "value", value)
-    found = optimise_series(problem, np.random.default_rng(1), Clock(10.0), lambda series: True, 2, 5)
-    np.testing.assert_allclose(found, 0.5 * order[0])
+    late, early = (
+        optimise_series(problem, np.random.default_rng(1), clock, lambda series: True, 2, 5, iterations=15)
+        for clock in (late_clock(), Clock(10.0))
+    )
+    assert problem.model.value(problem.W(early)) < 0.8 * problem.model.value(problem.W(late))
+    assert problem.penalty.limits(*problem.series(early).evaluate(np.linspace(0.0, 5.0, 500)))[0] < 0.2
 
 
 @pytest.mark.parametrize("criterion", ["cond", "normalised", "logdet"])
@@ -404,175 +223,20 @@ def energy_model(**weights):
     return base, EnergyModel(ROBOT, tuple(base.columns(ROBOT)), **weights)
 
 
-@pytest.mark.parametrize("rows", [None, 20])
-def test_points_have_the_limits_of_their_joints(monkeypatch, rows):
-    seen = []
-
-    def optimise(problem, rng, clock, starts):
-        seen.append((problem, rng, starts))
-        q, dq = np.random.default_rng(0).normal(size=(2, len(problem.substitution.fixed), 3))
-        return MOVE, q, dq
-
-    monkeypatch.setattr(planning, "optimise_trajectory", optimise)
-    base, _ = energy_model()
-    wish = PlanOptions(method="points", groups=["inertial"], rows=rows, seed=3, equilibrium_weight=0.2)
-    curve, W, structural = planning.search_points_curve(
-        ROBOT, wish, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(12.0)
-    )
-    ((problem, rng, starts),) = seen
-    r = 2 * len(base) if rows is None else rows
-    s = problem.substitution
-    assert s.fixed.shape == (r + 1, 3) and not s.fixed.any() and s.free.all() and starts == 2
-    for mine, theirs in ((s.lower, BOUNDS.lower), (s.upper, BOUNDS.upper), (s.velocity, BOUNDS.velocity)):
-        np.testing.assert_array_equal(mine, theirs)
-    assert (problem.model.lambda1, problem.model.lambda2) == (1.0, 0.2)
-    np.testing.assert_array_equal([problem.start, problem.end], [MIDDLE, MIDDLE])
-    assert rng.random() == np.random.default_rng(3).random()
-    q, dq = np.random.default_rng(0).normal(size=(2, r + 1, 3))
-    np.testing.assert_allclose(W, problem.model.W(q, dq))
-    assert curve is MOVE and structural is None
-    least = replace(wish, rows=len(base))
-    assert len(
-        planning.search_points_curve(ROBOT, least, base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(9.0))[1]
-    ) == len(base)
-    with pytest.raises(InputError, match="rows for"):
-        planning.search_points_curve(
-            ROBOT, replace(wish, rows=len(base) - 1), base, Penalty(ROBOT, BOUNDS), MIDDLE, TimeBudget(9.0)
-        )
-
-
 def segment_problem(r=16):
     _, model = energy_model()
     s = Substitution(BOUNDS.lower, BOUNDS.upper, BOUNDS.velocity, np.ones(3, dtype=bool), np.zeros((r + 1, 3)))
     return point_search.SegmentProblem(model, s, Penalty(ROBOT, BOUNDS, chi=CHI), MIDDLE, MIDDLE)
 
 
-@pytest.mark.parametrize(
-    ("answers", "tries", "chosen"),
-    [
-        ([("kept", 5.0)], 1, 0),
-        ([("slowed", 5.0), ("kept", 4.0)], 2, 1),
-        ([("slowed", 4.0), ("kept", 5.0)], 2, 0),
-        ([("none", 1.0), ("slowed", 5.0), ("none", 1.0), ("slowed", 3.0), ("slowed", 4.0)], 5, 3),
-        ([("none", 1.0)] * 5, 5, None),
-    ],
-)
-def test_the_seeds_procedure_tightens_limits_until_points_can_be_joined(monkeypatch, answers, tries, chosen):
-    problem = segment_problem()
-    seen = []
-
-    def optimise_points(model, substitution, rng, part, *, optimiser, measure):
-        seen.append((substitution, part.budget_s, optimiser, measure))
-        return np.full((17, 3), float(len(seen))), np.zeros((17, 3))
-
-    def interpolate(full, q, dq):
-        how, cost = answers[len(seen) - 1]
-        return (None if how == "none" else len(seen) - 1), np.full((17, 3), cost), dq, how != "kept"
-
-    monkeypatch.setattr(planning, "optimise_points", optimise_points)
-    monkeypatch.setattr(planning, "interpolate_points", interpolate)
-    monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: float(q[0, 0]))
-    wish = PlanOptions(method="points", optimiser="powell", measure="qr")
-    run = lambda: planning.search_points_of_seed(problem, wish, np.random.default_rng(0), Clock(10.0))  # noqa: E731
-    if chosen is None:
-        with pytest.raises(InputError, match="cannot be joined within the limits"):
-            run()
-    else:
-        curve, q, _ = run()
-        assert curve == chosen and q[0, 0] == answers[chosen][1]
-    assert len(seen) == tries
-    for (s, budget, optimiser, measure), tight in zip(seen, (1.0, 0.9, 0.8, 0.65, 0.5), strict=False):
-        half = 0.5 * tight * (BOUNDS.upper - BOUNDS.lower)
-        np.testing.assert_allclose(s.lower, MIDDLE - half)
-        np.testing.assert_allclose(s.upper, MIDDLE + half)
-        np.testing.assert_allclose(s.velocity, tight * BOUNDS.velocity)
-        assert s.free.tolist() == [False, True, True] and (budget, optimiser, measure) == (2.0, "powell", "qr")
-        assert np.all(np.abs(s.fixed - MIDDLE) <= half) and np.ptp(s.fixed, axis=0).min() > 0.5 * half.min()
-
-
-@pytest.mark.parametrize(("pace", "tries"), [(1.9, 5), (2.5, 4), (3.0, 2), (4.0, 1)])
-def test_the_seeds_procedure_ends_where_another_try_would_not_end_in_time(monkeypatch, pace, tries):
-    seen = []
-    clock = Clock(10.0)
-
-    def optimise_points(model, substitution, rng, part, **_):
-        seen.append(1)
-        clock.now = pace * len(seen)
-        return np.zeros((17, 3)), np.zeros((17, 3))
-
-    monkeypatch.setattr(planning, "optimise_points", optimise_points)
-    monkeypatch.setattr(planning, "interpolate_points", lambda problem, q, dq: (MOVE, q, dq, True))
-    monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: 1.0)
-    planning.search_points_of_seed(segment_problem(), PlanOptions(), np.random.default_rng(0), clock)
-    assert len(seen) == tries
-
-
-@pytest.mark.parametrize(
-    ("answers", "attempts", "chosen"),
-    [
-        ([("kept", 5.0)], 1, 0),
-        ([("slowed", 5.0), ("kept", 4.0)], 2, 1),
-        ([("slowed", 4.0), ("kept", 5.0)], 2, 0),
-        ([("none", 1.0), ("slowed", 5.0), ("slowed", 3.0), ("none", 1.0)], 4, 2),
-        ([("none", 1.0)] * 4, 4, None),
-    ],
-)
-def test_points_and_times_are_improved_stage_by_stage(monkeypatch, answers, attempts, chosen):
+def test_a_longer_search_of_points_and_times_finds_a_better_trajectory():
     full = segment_problem()
-    calls, joined = [], []
-
-    def descend(cost, x, clock, iterations, until):
-        problem = cost.func.__self__ if hasattr(cost, "func") else None
-        stage = None if problem is None else (problem.penalty.tight, problem.penalty.chi is None, cost.keywords)
-        calls.append((iterations, until, stage, x.copy(), cost(x)[0]))
-        return x
-
-    def interpolated(problem, x):
-        assert problem is full
-        how, cost = answers[len(joined)]
-        joined.append(x)
-        return (None if how == "none" else len(joined) - 1), np.full((17, 3), cost), np.zeros((17, 3)), how != "kept"
-
-    monkeypatch.setattr(point_search, "descend", descend)
-    monkeypatch.setattr(point_search, "shortest_curve", interpolated)
-    monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: float(q[0, 0]))
-    run = lambda: point_search.optimise_trajectory(full, np.random.default_rng(2), Clock(10.0), 3)  # noqa: E731
-    if chosen is None:
-        with pytest.raises(InputError, match="no trajectory through optimum points"):
-            run()
-    else:
-        curve, q, _ = run()
-        assert curve == chosen and q[0, 0] == answers[chosen][1]
-    assert [call[:2] for call in calls[:3]] == [(60, pytest.approx(share)) for share in (0.1, 0.2, 0.3)]
-    free = replace(full, penalty=replace(full.penalty, chi=None))
-    for call in calls[:3]:
-        assert call[4] == pytest.approx(free.cost(call[3], 4.0, 1.0)[0])
-    first = min((call[3] for call in calls[:3]), key=lambda x: free.cost(x, 4.0, 1.0)[0])
-    np.testing.assert_array_equal(joined[0], first)
-    sharp = [(4.0, 1.0), (8.0, 9.0), (16.0, 81.0), (32.0, 729.0), (64.0, 6561.0)]
-    assert [p for p, _ in sharp] == list(points.SHARPNESS)
-    wanted = [(200, 0.3 + 0.1 * (k + 1), (0.99, True, {"p": p, "weight": w})) for k, (p, w) in enumerate(sharp)]
-    for tight in (0.97, 0.94, 0.9)[: attempts - 1]:
-        wanted += [(200, 0.95, (tight, False, {"p": p, "weight": w})) for p, w in sharp[-2:]]
-    assert [call[:3] for call in calls[3:]] == [(a, pytest.approx(b), c) for a, b, c in wanted]
-    assert len(joined) == attempts
-
-
-def test_no_further_attempt_when_time_is_short(monkeypatch):
-    full, clock, joined = segment_problem(), Clock(10.0), []
-
-    def interpolated(problem, x):
-        joined.append(x)
-        return MOVE, np.ones((17, 3)), np.zeros((17, 3)), True
-
-    monkeypatch.setattr(point_search, "descend", lambda cost, x, clock, iterations, until: x)
-    monkeypatch.setattr(point_search, "shortest_curve", interpolated)
-    monkeypatch.setattr(EnergyModel, "cost", lambda self, q, dq: 1.0)
-    for now, attempts in ((8.4, 4), (8.6, 1)):
-        joined.clear()
-        clock.now = now
-        point_search.optimise_trajectory(full, np.random.default_rng(2), clock, 1)
-        assert len(joined) == attempts
+    costs = []
+    for clock in (late_clock(), Clock(10.0)):
+        curve, q, dq = point_search.optimise_trajectory(full, np.random.default_rng(2), clock, 2, iterations=10)
+        costs.append(full.model.cost(q, dq))
+        assert not planning.problems_of(ROBOT, curve, full.penalty, None), "within every limit, torques too"
+    assert costs[1] < costs[0]
 
 
 def test_times_between_points_have_their_ends():
@@ -629,30 +293,15 @@ def test_the_cost_of_points_is_both_its_parts(lambdas):
     assert np.sum(gq * D) + np.sum(gdq * E) == pytest.approx((ahead - behind) / 2e-6, rel=1e-4)
 
 
-def test_gradient_search_of_points_keeps_the_best_of_all(monkeypatch):
+def test_points_are_the_best_of_their_starts_and_better_with_time():
     _, model = energy_model(lambda2=0.0)
     s = Substitution(BOUNDS.lower, BOUNDS.upper, BOUNDS.velocity, np.ones(3, dtype=bool), np.zeros((17, 3)))
-    calls = []
-
-    def descend(cost, x, clock, iterations, until=1.0):
-        calls.append((iterations, until, x, cost(x)[0]))
-        return x
-
-    monkeypatch.setattr(points, "descend", descend)
-    q, dq = points.optimise_points(model, s, np.random.default_rng(4), Clock(10.0), starts=4, iterations=50)
     rng = np.random.default_rng(4)
-    starts = [rng.standard_normal(s.size) for _ in range(4)]
-    costs = [model.cost(*s.points(x)) for x in starts]
-    best = starts[int(np.argmin(costs))]
-    np.testing.assert_allclose((q, dq), s.points(best))
-    assert [call[:2] for call in calls[:4]] == [(25, pytest.approx(k / 8)) for k in (1, 2, 3, 4)]
-    assert [call[:2] for call in calls[4:]] == [(50, 1.0)] * 5
-    for call, p in zip(calls[4:], points.SHARPNESS, strict=True):
-        np.testing.assert_array_equal(call[2], best)
-        assert call[3] == pytest.approx(model.log_cost(q, dq, p)[0])
-    for call, x in zip(calls[:4], starts, strict=True):
-        np.testing.assert_array_equal(call[2], x)
-        assert call[3] == pytest.approx(model.log_cost(*s.points(x), 4.0)[0])
+    starts = [s.points(rng.standard_normal(s.size)) for _ in range(4)]
+    late = points.optimise_points(model, s, np.random.default_rng(4), late_clock(), starts=4)
+    np.testing.assert_allclose(late, min(starts, key=lambda point: model.cost(*point)))
+    early = points.optimise_points(model, s, np.random.default_rng(4), Clock(10.0), starts=4, iterations=30)
+    assert model.cost(*early) < 0.5 * model.cost(*late)
     for wish in ({"optimiser": "magic"}, {"measure": "size"}):
         with pytest.raises(InputError, match="unknown"):
             points.optimise_points(model, s, rng, Clock(10.0), **wish)

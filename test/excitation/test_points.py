@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Optimum points of seed 001: the substitution, the smaller variable set, the optimisers, and whole trajectories."""
+"""Optimum points of Gautier 1992: the substitution, the smaller variable set, the optimisers, whole trajectories."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from excitation_robots import three_dof
+from excitation_robots import FEW_STEPS, three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
@@ -108,9 +108,9 @@ def test_exact_gradients_beat_the_seeds_table():
 
 
 @pytest.mark.parametrize("rows", [15, 30])
-def test_trajectory_through_points_is_safe(rows, few_steps):
+def test_trajectory_through_points_is_safe(rows):
     robot = three_dof(2.0)
-    found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=few_steps))
+    found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, **FEW_STEPS))
     assert found.rows == rows and found.W.shape == (rows, 15)
     assert (
         found.cond == pytest.approx(condition_by(found.W)) and pytest.approx(structural_equilibrium(found.W)) == found.S
@@ -138,9 +138,9 @@ def test_procedure_of_the_seed_is_safe_too():
     assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
 
 
-def test_torque_limits_are_kept(few_steps):
+def test_torque_limits_are_kept():
     robot = three_dof(3.0, effort=75.0)
-    found = plan(robot, PlanOptions(method="points", rows=20, groups=["inertial"], time_budget_s=few_steps))
+    found = plan(robot, PlanOptions(method="points", rows=20, groups=["inertial"], **FEW_STEPS))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 

@@ -49,7 +49,7 @@ def test_ramps_have_constant_velocity_one_joint_at_a_time():
 
 def test_friction_sweeps_have_several_speeds_and_loads_both_ways():
     robot = load_robot("demo6")
-    found = friction_sweeps(robot, speeds=(0.05, 0.3), loads=3, seed=1)
+    found = friction_sweeps(robot, speeds=(0.05, 0.3), loads=3, seed=1, candidates=40)
     assert check_trajectory(robot, found, margin=0.05) == []
     s = found.sample(100.0)
     load = gravity_torque(robot, standard_vector(robot), s.q)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,12 +19,12 @@ from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.point_trajectory import MIN_SEGMENT_S, SegmentProblem, interpolate_points, shortest_curve
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
-from ros2_dynid.excitation.shapes import Solid
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
-from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.load import find_robot_file, load_robot
 from ros2_dynid.model.robot import Limits
 
 LIMITS = (Limits(-2.0, 2.0, 2.0, 3.0), Limits(-2.0, 2.0, 1.0, 4.0), Limits(-2.0, 2.0, 3.0, 5.0))
+URDF = find_robot_file("demo6").with_suffix(".urdf")
 ROBOT = load_robot("demo3")
 ROBOT = replace(ROBOT, joints=tuple(replace(j, limits=x) for j, x in zip(ROBOT.joints, LIMITS, strict=True)))
 BOUNDS = bounds_of(ROBOT, 0.0)
@@ -33,29 +34,6 @@ START = np.array([-1.0, 0.0, 0.3])
 # --- surroundings
 
 
-def solid(link, joint, x=0.0, radius=0.05):
-    pose = np.eye(4)
-    pose[0, 3] = x
-    return Solid(link, joint, pose, "sphere", (radius,))
-
-
-@pytest.fixture
-def described(monkeypatch):
-    """Let a URDF have these shapes."""
-
-    def put(solids, missing=()):
-        asked = []
-
-        def read(robot, source, **chain):
-            asked.append(chain)
-            return list(solids), tuple(missing)
-
-        monkeypatch.setattr(around, "urdf_solids", read)
-        return asked
-
-    return put
-
-
 def test_without_a_description_there_is_nothing_to_keep_away_from():
     assert around.known_shapes(ROBOT, None) == (ROBOT, None)
     for walls in ({"floor": 0.0}, {"box": (-1, 1, -1, 1, -1, 1)}):
@@ -63,71 +41,39 @@ def test_without_a_description_there_is_nothing_to_keep_away_from():
             around.known_shapes(ROBOT, None, **walls)
 
 
-def test_shapes_of_a_description_keep_their_places_and_the_margin(described):
-    asked = described([solid("base", 0), solid("two", 2, 0.4, 0.07), solid("three", 3, 0.2)], ["four"])
-    robot, shapes = around.known_shapes(
-        ROBOT, "r.urdf", floor=-0.5, margin=0.03, base_link="b", tip_link="t", hold={"j": 1.0}
-    )
-    assert robot is ROBOT and shapes.links == ("base", "two", "three") and shapes.margin == 0.03
-    np.testing.assert_array_equal(shapes.radius, [0.05, 0.07, 0.05])
+def test_shapes_of_a_description_keep_their_places_and_the_margin():
+    robot = load_robot("demo6")
+    given, shapes = around.known_shapes(robot, URDF, floor=-0.5, margin=0.03)
+    assert given is robot and shapes.margin == 0.03 and shapes.notes == ()
     np.testing.assert_array_equal(shapes.planes, [[0.0, 0.0, 1.0, -0.5]])
-    assert asked == [{"base_link": "b", "tip_link": "t", "hold": {"j": 1.0}}]
-    assert len(shapes.notes) == 1 and "four" in shapes.notes[0]
     near = {link for pair in shapes.close for link in pair}
     assert {s.link for s in shapes.solids} == near
+    _, part = around.known_shapes(load_robot(URDF, tip_link="forearm"), URDF, tip_link="forearm")
+    assert max(part.joint) == 3 and set(part.links) <= set(shapes.links)
 
 
-def test_a_description_without_shapes(described, tmp_path):
-    described([])
-    assert around.known_shapes(ROBOT, "r.urdf") == (ROBOT, None)
+def test_a_description_without_shapes(tmp_path):
+    bare = re.sub(r"<collision>.*?</collision>", "", URDF.read_text(), flags=re.DOTALL)
+    (tmp_path / "r.urdf").write_text(bare)
+    robot = load_robot("demo6")
+    assert around.known_shapes(robot, tmp_path / "r.urdf") == (robot, None)
     with pytest.raises(InputError, match="no collision shape was found"):
-        around.known_shapes(ROBOT, "r.urdf", floor=0.0)
-    described([], ["hand"])
-    robot, shapes = around.known_shapes(ROBOT, "r.urdf")
-    assert shapes is None and robot.notes[: len(ROBOT.notes)] == ROBOT.notes
-    told = robot.notes[len(ROBOT.notes) :]
-    assert told[0].startswith("no collision shape could be read") and "hand" in told[1] and len(told) == 2
+        around.known_shapes(robot, tmp_path / "r.urdf", floor=0.0)
+    lost = '<collision><geometry><mesh filename="none.stl"/></geometry></collision></link>'
+    (tmp_path / "r.urdf").write_text(bare.replace("</link>", lost, 3))
+    told, shapes = around.known_shapes(robot, tmp_path / "r.urdf")
+    notes = told.notes[len(robot.notes) :]
+    assert shapes is None and told.notes[: len(robot.notes)] == robot.notes
+    assert notes[0].startswith("no collision shape could be read") and len(notes) == 2
 
 
 @pytest.mark.parametrize("name", ["s.yaml", "s.YML"])
-def test_shapes_by_hand(described, tmp_path, name):
-    described([solid("never", 1)])
+def test_shapes_by_hand(tmp_path, name):
     joint = ROBOT.joints[2].name
     (tmp_path / name).write_text(f"shapes: [{{joint: {joint}, at: [0.1, 0, 0], radius: 0.2}}]")
     _, shapes = around.known_shapes(ROBOT, tmp_path / name, box=(-1, 1, -2, 2, -3, 3))
     assert shapes.links == (joint,) and shapes.joint.tolist() == [3] and len(shapes.planes) == 6
     assert shapes.notes == () and shapes.solids == ()
-
-
-@pytest.mark.parametrize("coal", [True, False])
-@pytest.mark.parametrize("solids", [True, False])
-@pytest.mark.parametrize("close", [True, False])
-def test_links_that_are_too_close_for_capsules(monkeypatch, coal, solids, close):
-    shapes = replace(
-        around.make_shapes(ROBOT, [("a", 1, np.zeros(3), np.zeros(3), 0.1)]),
-        notes=("before",),
-        close=(("a", "b"),) if close else (),
-        solids=(solid("a", 1),) if solids else (),
-    )
-    narrower = replace(ROBOT, name="narrower")
-    asked = []
-
-    def narrowed(robot, given, pairs, *, start):
-        asked.append((robot, given, pairs, start))
-        return narrower, ("is limited to",)
-
-    monkeypatch.setattr(around, "known_shapes", lambda robot, source, **more: (ROBOT, shapes))
-    monkeypatch.setattr(around, "available", lambda: coal)
-    monkeypatch.setattr(around, "narrowed", narrowed)
-    robot, found = around.surroundings(ROBOT, "r.urdf", start=[1.0, 2.0, 3.0])
-    if not close:
-        assert robot is ROBOT and found is shapes and not asked
-    elif coal and solids:
-        assert robot is narrower and found.notes == ("before", "is limited to")
-        assert asked == [(ROBOT, shapes.solids, shapes.close, [1.0, 2.0, 3.0])]
-    else:
-        assert robot is ROBOT and not asked and found.notes[0] == "before" and "a and b" in found.notes[1]
-        assert ("install coal" in found.notes[1]) == solids
 
 
 # --- segments

@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
-from ros2_dynid.excitation import plan_figures, static
+from ros2_dynid.excitation import static
 from ros2_dynid.excitation.descent import TimeBudget, descend
-from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
@@ -31,23 +29,9 @@ MIDDLE = np.array([0.5, -1.25, 0.7])
 
 def tour(monkeypatch, clear, poses=4, **more):
     """Return the poses held, of a tour on which a way from a to b is clear where clear(a, b)."""
-    monkeypatch.setattr(static, "CANDIDATES", 40)
     monkeypatch.setattr(static, "way_is_clear", lambda robot, shapes, a, b: clear(a, b))
-    found = static.static_poses(ROBOT, poses=poses, hold_s=0.5, seed=2, start=MIDDLE, **more)
+    found = static.static_poses(ROBOT, poses=poses, hold_s=0.5, seed=2, start=MIDDLE, candidates=40, **more)
     return found, found.at(found.curve.knots).q[1:-2:2]
-
-
-def test_a_tour_goes_where_the_ways_are_clear(monkeypatch):
-    _, free = tour(monkeypatch, lambda a, b: True)
-    assert len(free) == 4 and free[:, 0].min() < 0.5
-    _, held = tour(monkeypatch, lambda a, b: min(a[0], b[0]) >= 0.5)
-    assert len(held) == 4 and held[:, 0].min() >= 0.5
-    seen = []
-    tour(monkeypatch, lambda a, b: seen.append((a, b)) or True)
-    np.testing.assert_array_equal(seen[0][0], MIDDLE)
-    np.testing.assert_array_equal(seen[-1][1], MIDDLE)
-    for k in range(1, 4):
-        np.testing.assert_array_equal(seen[k][0], seen[k - 1][1])
 
 
 def test_a_tour_ends_where_no_way_leads_on_and_the_way_back_is_clear(monkeypatch):
@@ -72,26 +56,6 @@ def test_a_tour_ends_where_no_way_leads_on_and_the_way_back_is_clear(monkeypatch
 
     _, held = tour(monkeypatch, once)
     assert len(held) == 1, "nowhere to go from there"
-
-
-def test_sweeps_begin_at_poses_that_are_safe_and_reached(monkeypatch):
-    seen = {}
-
-    def poses(robot, bounds, shapes, chi, pool, k, loads, reach):
-        seen[k] = (np.array(pool), loads, reach)
-        return [(pool[0], pool[0][k] - 0.1, pool[0][k] + 0.1)]
-
-    monkeypatch.setattr(sweeps, "choose_sweep_poses", poses)
-    monkeypatch.setattr(sweeps, "fault_of", lambda robot, bounds, shapes, chi, pose: "no" if pose[2] > 1.0 else "")
-    monkeypatch.setattr(sweeps, "way_is_clear", lambda robot, shapes, a, b: b[0] < 1.0)
-    sweeps.friction_sweeps(ROBOT, loads=2, reach=0.4, margin=0.0, start=MIDDLE, seed=6)
-    bounds = bounds_of(ROBOT, 0.0)
-    every = np.vstack((MIDDLE, np.random.default_rng(6).uniform(bounds.lower, bounds.upper, (120, 3))))
-    wanted = every[(every[:, 2] <= 1.0) & (every[:, 0] < 1.0)]
-    assert sorted(seen) == [0, 1, 2]
-    for pool, loads, reach in seen.values():
-        np.testing.assert_array_equal(pool, wanted)
-        assert (loads, reach) == (2, 0.4)
 
 
 def test_usual_sweeps_and_ramps():
@@ -121,19 +85,6 @@ def test_a_descent_ends_at_its_share_of_the_time(spent, until, over):
 
 
 # --- files
-
-
-@pytest.mark.parametrize(("name", "suffix"), [("f", ".png"), ("f.svg", ".svg"), ("a.b.png", ".png")])
-def test_pictures_are_named_by_what_they_show(tmp_path, monkeypatch, name, suffix):
-    drawn = []
-    figure = SimpleNamespace(savefig=lambda path, dpi: drawn.append((path, dpi)))
-    monkeypatch.setattr(plan_figures, "motion_figure", lambda plan: figure)
-    monkeypatch.setattr(plan_figures, "plan_singular_figure", lambda plan: figure)
-    monkeypatch.setattr(plan_figures, "parameter_figure", lambda robot, plan, noise: figure)
-    found = plan_figures.save_figures(tmp_path / name, ROBOT, None)
-    stem = name.removesuffix(suffix)
-    assert [p.name for p in found] == [f"{stem}_{x}{suffix}" for x in ("motion", "singular_values", "parameters")]
-    assert [path for path, _ in drawn] == found and all(path.parent == tmp_path for path in found)
 
 
 @pytest.mark.parametrize("end", [0, 1])

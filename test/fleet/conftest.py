@@ -8,7 +8,7 @@ from fleet_site import record, write_fleet
 from ros2_dynid.fleet.run import run_fleet
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """Make two arms with two recordings each, one of them with one to validate on, and a run over them."""
     folder = tmp_path_factory.mktemp("site")

@@ -51,7 +51,8 @@ def started(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
 def wait_for_an_outcome(run: subprocess.Popen[str], out: Path) -> None:
     end = time.monotonic() + 120
     while not list(out.glob("prepared/*/*.fleet")):
-        assert run.poll() is None and time.monotonic() < end
+        assert run.poll() is None, f"the run ended with code {run.returncode} before its first outcome"
+        assert time.monotonic() < end, "no recording was mapped within 120 s"
         time.sleep(0.01)
 
 
@@ -109,7 +110,8 @@ def test_a_killed_scheduler_is_one_line_and_what_was_done_is_kept(site, tmp_path
         hand = subprocess.Popen(worker, **quiet, cwd=tmp_path)
         end = time.monotonic() + 120
         while not _written(where) or not _has_workers(json.loads(where.read_text())["address"]):
-            assert time.monotonic() < end
+            assert time.monotonic() < end, "the scheduler did not have its worker within 120 s"
+            time.sleep(0.05)
         begun = started(file, out, "--scheduler", json.loads(where.read_text())["address"])
         wait_for_an_outcome(begun, out)
         scheduler.kill()

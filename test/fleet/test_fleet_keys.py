@@ -13,7 +13,7 @@ import pytest
 from ros2_dynid.fleet import run
 from ros2_dynid.fleet.fleet_file import Member
 from ros2_dynid.fleet.recordings import Identity
-from ros2_dynid.fleet.robot_folder import RobotResult, store_robot
+from ros2_dynid.fleet.reduce_robot import RobotResult, store_robot
 from ros2_dynid.fleet.store import Store, packed
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.model.forces import Force, ForceKind

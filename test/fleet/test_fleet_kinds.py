@@ -15,9 +15,9 @@ from scipy.stats import t as student
 from ros2_dynid.fleet import kinds
 from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_kind
 from ros2_dynid.fleet.page import fleet_page
-from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult
+from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import FailedRecording, summarise
-from ros2_dynid.fleet.trends import FrictionPoint, _point, trends
+from ros2_dynid.fleet.trends import FrictionPoint, trends
 
 SPREAD = np.array([0.1, 0.02, 0.3, 0.0])
 MEAN = np.array([2.0, -1.0, 0.0, 5.0])
@@ -232,24 +232,6 @@ def test_a_friction_of_the_other_sign_has_the_same_trend_turned_round():
     assert down.slope == pytest.approx(-up.slope) and up.slope > 0.0
     assert down.slope_std == pytest.approx(up.slope_std) and up.slope_std > 0.0
     assert up.high == pytest.approx(1.1 * torque[:4].mean(), rel=0.02), "a tenth of it, which is more than chance"
-
-
-def test_friction_that_is_known_in_part_only_is_not_known():
-    own, place = [[4, 6, 7], [9, None, 3], [1, 2, None]], {4: 0, 6: 1, 7: 2, 9: 3, 3: 4, 1: 5, 2: 6}
-    value, top = np.arange(1.0, 8.0), np.array([2.0, 4.0, 6.0])
-    half = np.random.default_rng(0).normal(size=(7, 7))
-    C = half @ half.T
-    for missing in (None, 0, 1, 2, 5, 6):
-        identified = np.arange(7) != missing
-        found = _point(own, place, value, C, identified, top)
-        for j, at in ((0, [0, 1]), (2, [5, 6])):
-            g = np.array([0.5 * top[j], 1.0])
-            if missing in at:
-                assert np.isnan(found.torque[j]) and np.isnan(found.std[j])
-            else:
-                assert found.torque[j] == pytest.approx(g @ value[at])
-                assert found.std[j] == pytest.approx(np.sqrt(g @ C[np.ix_(at, at)] @ g))
-        assert np.isnan(found.torque[1]), "without Coulomb friction of its own"
 
 
 def test_when_a_band_is_left():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.fleet.page import fleet_page
-from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult
+from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import Fleet, Outlier, summarise
 from ros2_dynid.fleet.trends import FrictionPoint, Trend
 from ros2_dynid.identification.model_file import TorqueError
@@ -64,7 +64,7 @@ def test_a_robots_row_has_its_own_errors_and_its_furthest_parameter_with_its_sig
     rows = {row["id"]: row for row in data["robots"]}
     assert [row["id"] for row in data["robots"]] == ["cell2", "cell3", "cell0", "cell1", "cell4", "cell5"]
     assert (rows["cell1"]["fit"], rows["cell1"]["validation"]) == (1.235, 4.56)
-    assert (rows["cell1"]["hours"], rows["cell1"]["recordings"]) == (0.5, 2)
+    assert (rows["cell1"]["seconds"], rows["cell1"]["recordings"]) == (1800.0, 2)
     z = found.compared["arm"].z
     for k, name in enumerate(results):
         known = z[k][np.isfinite(z[k])]

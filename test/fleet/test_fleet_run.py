@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import json
 import os
@@ -29,7 +28,6 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError, remark
 from ros2_dynid.fleet import run as run_module
 from ros2_dynid.fleet.fleet_file import load_fleet
-from ros2_dynid.fleet.lock import LOCK
 from ros2_dynid.fleet.map_recording import (
     STORED_KINDS,
     Failed,
@@ -39,20 +37,20 @@ from ros2_dynid.fleet.map_recording import (
     map_recording,
 )
 from ros2_dynid.fleet.recordings import identity
-from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
-from ros2_dynid.fleet.robot_folder import stored_robot
+from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot, stored_robot
 from ros2_dynid.fleet.run import run_fleet
 from ros2_dynid.fleet.store import Store, packed, unpacked
-from ros2_dynid.fleet.trends import friction_of, frictions_of
+from ros2_dynid.fleet.trends import friction_of
 from ros2_dynid.fleet.workers import workers
 from ros2_dynid.identification import recordings as recordings_stage
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.recordings import prepare_recordings
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.parameters import by_joint, standard_names
+from ros2_dynid.output_files import locked_folder
 from ros2_dynid.recording import remote_file
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
@@ -237,10 +235,15 @@ def test_two_runs_into_one_folder_are_refused(site, tmp_path):
     file, _ = site
     out = tmp_path / "out"
     out.mkdir()
-    with (out / LOCK).open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another run"):
-            run_fleet(file, out, count=0)
+    with locked_folder(out), pytest.raises(InputError, match="another run"):
+        run_fleet(file, out, count=0)
+
+
+def test_pages_that_are_not_of_a_fleet_stay(site, tmp_path):
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(InputError, match="this exists already"):
+        run_fleet(site[0], tmp_path, count=0)
+    assert (tmp_path / "index.html").read_text() == "mine"
 
 
 def test_a_full_disk_is_one_line_and_nothing_is_left_behind(site, tmp_path, monkeypatch, capsys):
@@ -254,9 +257,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_left_behind(site, tmp_path, monk
     assert main(["fleet", str(site[0]), "-o", str(tmp_path / "out"), "--workers", "0", "--json"]) == 2
     captured = capsys.readouterr()
     assert "No space left" in json.loads(captured.out)["error"]
-    assert not [
-        path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name not in (LOCK, "stamps.json")
-    ]
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name != "stamps.json"]
 
 
 def test_without_dask_one_line_says_how_to_get_it(monkeypatch):
@@ -319,36 +320,33 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
     assert summary["model"] == "robots/arm/model.yaml" and summary["seconds"] == 0.0
 
 
-def test_friction_of_all_recordings_at_once_is_that_of_each_by_itself(tmp_path):
-    """Joint by joint, without weights, as where all joints of one recording are weighted and fitted together."""
-    bags = [record(tmp_path / f"n{k}.mcap", 7, k, seconds=6.0 + k) for k in range(3)]
+def test_friction_of_a_recording_is_the_fit_to_what_the_other_parameters_leave_of_each_joints_torque(tmp_path):
+    bags = [record(tmp_path / f"n{k}.mcap", 7, k, seconds=6.0 + k) for k in range(2)]
     base = base_parameters(ROBOT, method="closed-form")
     prepared = prepare_recordings(ROBOT, bags, IdentifyOptions(), lambda stage, done: None)
     information = build_information(ROBOT, base, prepared)
     found, top = wls(information), np.array([1.0, 2.0, 3.0])
-    points = frictions_of(ROBOT, base, information, found, top)
-    assert len(points) == len(information.recordings) == 3
-    for point, own in zip(points, information.recordings.values(), strict=True):
-        alone = friction_of(ROBOT, base, own, found, top)
-        np.testing.assert_allclose(point.torque, alone.torque, rtol=1e-9)
-        np.testing.assert_allclose(point.std, alone.std, rtol=1e-6)
-    few = [block for block in information.blocks if block.recording != 1]
-    one = replace(next(block for block in information.blocks if block.recording == 1), rows=np.array([5, 0, 5]))
-    points = frictions_of(ROBOT, base, Information((*few, one), information.columns, information.layout), found, top)
-    assert [point is None for point in points] == [False, False, True], "no row of a joint, no friction"
-    for rows, too_few in (([3, 3, 3], True), ([4, 3, 3], False)):  # nine friction parameters
-        one = replace(one, rows=np.array(rows))
-        points = frictions_of(
-            ROBOT, base, Information((*few, one), information.columns, information.layout), found, top
-        )
-        assert (points[2] is None) == too_few
-    # A joint that feels another one's friction: then the weights of the joints count.
-    other = base.leaders.index("Fv1")
-    coupled = (information.columns[0], np.append(other, information.columns[1][1:]), information.columns[2])
-    shared = Information(information.blocks, coupled, information.layout)
-    points = frictions_of(ROBOT, base, shared, found, top)
-    expected = [friction_of(ROBOT, base, own, found, top) for own in shared.recordings.values()]
-    np.testing.assert_array_equal([p.torque for p in points], [p.torque for p in expected])
+    for own in information.recordings.values():
+        point = friction_of(ROBOT, base, own, found, top)
+        for j, number in enumerate(ROBOT.active):
+            R, columns = own.triangle(j), own.columns[j].tolist()
+            at = [columns.index(base.leaders.index(f"{kind}{number}")) for kind in ("Fv", "Fc", "off")]
+            rest = np.delete(np.arange(len(columns)), at)
+            left = R[:, -1] - R[:, rest] @ found.value[own.columns[j][rest]]
+            Fv, Fc, _ = np.linalg.lstsq(R[:, at], left, rcond=None)[0]
+            assert point.torque[j] == pytest.approx(0.5 * top[j] * Fv + Fc, rel=1e-9)
+            free = [base.leaders.index(f"{kind}{joint}") for joint in ROBOT.active for kind in ("Fv", "Fc", "off")]
+            C = wls(restrict(own, free, value=found.value)).covariance[3 * j : 3 * j + 2, 3 * j : 3 * j + 2]
+            g = np.array([0.5 * top[j], 1.0])
+            assert point.std[j] == pytest.approx(np.sqrt(g @ C @ g)) and point.std[j] > 0.0
+    still = information.columns[2].tolist().index(base.leaders.index("Fv3"))
+    blocks = [replace(one, R=(*one.R[:2], one.R[2] * (np.arange(one.R[2].shape[1]) != still))) for one in own.blocks]
+    blind = friction_of(ROBOT, base, Information(tuple(blocks), information.columns, information.layout), found, top)
+    assert np.isnan(blind.torque).tolist() == np.isnan(blind.std).tolist() == [False, False, True], "not excited"
+    one = information.recordings[1].blocks[0]
+    for rows, too_few in (([5, 0, 5], True), ([3, 3, 3], True), ([4, 3, 3], False)):  # nine friction parameters
+        few = Information((replace(one, rows=np.array(rows)),), information.columns, information.layout)
+        assert (friction_of(ROBOT, base, few, found, top) is None) == too_few
 
 
 def test_recordings_of_one_time_are_in_the_order_of_their_content_and_the_result_is_written_where_told(tmp_path):

@@ -13,7 +13,7 @@ from closed_loop import closed_loop
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.instruments import instrument_motion, motion_band, noise_share
+from ros2_dynid.identification.estimators.instrumental import instrument_motion, motion_band, noise_share
 from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import Problem

@@ -12,8 +12,8 @@ import pytest
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.decisions.friction_selection import DEFAULTS
 from ros2_dynid.identification.friction_columns import (
-    DEFAULTS,
     SHAPE_STEP,
     build_standstill_terms,
     change_shape,
@@ -25,6 +25,7 @@ from ros2_dynid.identification.friction_columns import (
 )
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, friction_covariance, identified_terms
+from ros2_dynid.model.efforts import MeasuredEffort
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
@@ -51,12 +52,12 @@ def test_every_term_that_a_joint_may_have():
         speeds = [(term.speed, term.of_shape) for term in own if term.kind is STRIBECK]
         assert speeds == [(pytest.approx(share * top), of) for share in STRIBECK_SHARES for of in (False, True)]
     assert all(term.coefficient == 0.0 for term in found)
-    warm = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 30.0, np.nan], [21.9, 32.5, np.nan]]))
+    warm = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 30.0, np.nan], [21.9, 32.5, np.nan]]), 2.0)
     more = [(term.joint, str(term.kind), term.reference) for term in warm if "temperature" in str(term.kind)]
     assert more == [(2, "temperature", 31.2), (2, "temperature_viscous", 31.2)], "2 K at least"
-    edge = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]))
+    edge = list_candidate_terms(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]), 2.0)
     assert {term.joint for term in edge if "temperature" in str(term.kind)} == {1, 3}
-    joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
+    joints = [replace(joint, measures=MeasuredEffort(())) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
     assert {term.joint for term in list_candidate_terms(at_link, TOP)} == {1, 3}
     still = list_candidate_terms(ROBOT, np.array([0.0, 2.0, 4.0]))
@@ -104,7 +105,7 @@ def test_terms_of_a_law_by_name():
     for name, words in ((b, "does not change"), (c, "is not recorded")):
         with pytest.raises(InputError, match=words):
             read_law_terms(ROBOT, f"{name}=temperature_viscous", TOP, warmth)
-    joints = [replace(joint, measured_drive=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
+    joints = [replace(joint, measures=MeasuredEffort(())) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
     assert {term.joint for term in read_law_terms(at_link, "load", TOP)} == {1, 3}
     with pytest.raises(InputError, match="measured at the link"):

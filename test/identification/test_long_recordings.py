@@ -13,9 +13,12 @@ from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
+from ros2_dynid.identification.preparation.repetition import find_motion_period
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import build_information, find_motion_period
+from ros2_dynid.identification.regression.build_information import (
+    build_information,
+)
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import BLOCKS, gather, phase_of
 from ros2_dynid.identification.regression.least_squares import wls

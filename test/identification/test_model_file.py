@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -17,11 +17,14 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import (
     SetErrors,
+    TorqueData,
     TorqueError,
     is_model_file,
     load_model,
+    load_torque_data,
     model_of,
     save_model,
+    save_torque_data,
 )
 from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
@@ -168,7 +171,7 @@ def test_missing_file(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_model(tmp_path / "model.yaml")
     assert not is_model_file(tmp_path)
-    with pytest.raises(InputError, match=f"{tmp_path.name}: this is a directory"):
+    with pytest.raises(InputError, match=f"{tmp_path.name}: this is a folder"):
         load_model(tmp_path)
 
 
@@ -335,3 +338,30 @@ def test_entries_of_the_wrong_kind_are_refused(tmp_path, damage):
     old = load_model(path)
     assert old.fit == old.validation == {}
     assert (old.essential, old.standard, old.consistent, old.serve, old.sets) == (None, None, None, "base", {})
+
+
+def test_torques_for_pictures_come_back_as_they_were_written(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = {
+        name: TorqueData(rng.normal(size=count), *rng.normal(size=(7, count, 3)))
+        for name, count in (("fit", 5), ("validation", 4))
+    }
+    save_torque_data(tmp_path / "data.npz", sets)
+    found = load_torque_data(tmp_path / "data.npz")
+    assert list(found) == ["fit", "validation"]
+    for name, one in sets.items():
+        for field in fields(one):
+            again = getattr(found[name], field.name)
+            assert again.dtype == float
+            np.testing.assert_allclose(again, getattr(one, field.name), rtol=1e-6)
+    with np.load(tmp_path / "data.npz") as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    assert all(array.dtype == np.float32 for array in arrays.values())
+    np.savez(tmp_path / "old.npz", **{key: value for key, value in arrays.items() if "temperature" not in key})
+    old = load_torque_data(tmp_path / "old.npz")["validation"]
+    assert old.temperature.shape == (4, 3) and np.all(np.isnan(old.temperature))
+    np.savez(tmp_path / "less.npz", **{key: value for key, value in arrays.items() if key != "fit_predicted"})
+    (tmp_path / "broken.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:300])
+    for bad in ("less.npz", "broken.npz"):
+        with pytest.raises(InputError, match="identify again"):
+            load_torque_data(tmp_path / bad)

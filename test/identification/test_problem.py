@@ -87,8 +87,9 @@ def test_a_lower_cut_off_is_looked_for_only_where_none_is_given(asked):
         return
     decision = problem.row_cutoff
     assert decision.proposed == min(prepare(ROBOT, one).filter.row_cutoff for one in recordings) > 20.0
-    assert decision.cutoff == 4.0 and len(said) == 2 and all("filtered at 4 Hz instead" in text for text in said)
-    direct = [prepare(ROBOT, one, PreparationOptions(row_cutoff=4.0)) for one in recordings]
+    assert decision.cutoff < 8.0 and decision.errors[decision.cutoff] < 0.5 * decision.errors[decision.proposed]
+    assert len(said) == 2 and all(f"filtered at {decision.cutoff:g} Hz instead" in text for text in said)
+    direct = [prepare(ROBOT, one, PreparationOptions(row_cutoff=decision.cutoff)) for one in recordings]
     wanted = build_information(ROBOT, BASE, direct, delay=True)
     for j in range(3):
         A, B = problem.information.triangle(j), wanted.triangle(j)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from motions import five_waves
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import shift_effort
@@ -50,6 +51,25 @@ def test_recordings_are_prepared_one_after_the_other_and_said_so():
     assert told.all == [("reading recordings", pytest.approx(0.2)), ("reading recordings", pytest.approx(0.4))]
     assert [p.source for p in found] == ["run0", "run1"]
     np.testing.assert_array_equal(found[1].tau, prepare(ROBOT, recorded(1), PLAIN.preparation).tau)
+
+
+def standing(joint, seed):
+    """Return a recording in which a joint stands still at 0.7 rad, but for its encoder's noise."""
+    noise = 1e-5 * np.random.default_rng(seed).normal(size=len(recorded(seed)))
+    samples = recorded(seed)
+    own = np.arange(3) == joint
+    return replace(samples, q=np.where(own, 0.7 + noise[:, None], samples.q), dq=None)
+
+
+def test_a_joint_may_stand_still_in_a_recording_if_it_moves_in_another():
+    alone = [prepare(ROBOT, part, PLAIN.preparation) for part in (standing(1, 0), recorded(1))]
+    resting, moving = prepare_recordings(ROBOT, [standing(1, 0), recorded(1)], PLAIN, Told())
+    assert alone[0].top_speed[1] < 0.01 < resting.top_speed[1] == moving.top_speed[1] == alone[1].top_speed[1]
+    np.testing.assert_array_equal(resting.top_speed[[0, 2]], alone[0].top_speed[[0, 2]])
+    name = ROBOT.active_names[1]
+    for never in ([standing(1, 0)], [standing(1, 0), standing(1, 1)]):
+        with pytest.raises(InputError, match=rf"'{name}' never moved .*hold: {{{name}: 0\.7"):
+            prepare_recordings(ROBOT, never, PLAIN, Told())
 
 
 def test_recordings_held_out_pass_the_filters_and_the_delay_of_those_fitted():

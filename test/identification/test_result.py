@@ -19,20 +19,20 @@ from ros2_dynid.identification.candidates import (
     build_candidate_fits,
     build_candidates,
     choose_prior,
-    has_positive_inertia,
     impose_consistency,
 )
-from ros2_dynid.identification.choice import choose_candidate, judge_estimate
 from ros2_dynid.identification.estimation import check_recordings, estimate_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.model_file import SetErrors, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions, Method
+from ros2_dynid.identification.physical.consistency import has_positive_inertia
 from ros2_dynid.identification.physical.essential import essential
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle, wls
 from ros2_dynid.identification.result import assemble_identification, total_delay
 from ros2_dynid.identification.scores import predict_recordings, score_candidates
+from ros2_dynid.identification.served_set import choose_candidate, judge_estimate
 from ros2_dynid.identification.torque_std import LEFT_OUT
 from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy, validate_in_folds
 from ros2_dynid.identification.validation.torque_errors import torque_errors
@@ -432,7 +432,7 @@ def test_a_prior_that_was_used_is_told_with_its_share(run):
     shares = fit.share[problem.information.layout.base]
     assert use.share == pytest.approx(shares.mean()) and use.source == fit.prior.source
     assert use.parameters == dict(zip(problem.base.names, shares.tolist(), strict=True))
-    assert any("of what is said" in remark.text for remark in choice.remarks)
+    assert any("of the information" in remark.text for remark in choice.remarks)
 
 
 def test_friction_terms_are_told_with_their_shapes(halves):

@@ -17,12 +17,12 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.identification.candidates import impose_consistency
-from ros2_dynid.identification.choice import select_served_set
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
 from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.served_set import select_served_set
 from ros2_dynid.identification.validation.verdict import remark_on_essential, remark_on_impossible
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import identify

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.efforts import check_sensors, declared_sensors, parse_sensor, sensor_name, with_sensors
+from ros2_dynid.model.efforts import (
+    MeasuredEffort,
+    check_sensors,
+    declared_sensors,
+    parse_sensor,
+    sensor_name,
+    with_sensors,
+)
 from ros2_dynid.model.files import as_number, as_pose, as_vector, check_keys
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, law_columns
@@ -254,7 +261,7 @@ def test_columns_of_a_law_are_its_terms_and_the_shapes_that_were_estimated():
 
 def test_sensors_by_their_names():
     for name, felt in (("motor", ("Ia", "Fv", "Fc")), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))):
-        assert parse_sensor(name) == felt
+        assert parse_sensor(name) == MeasuredEffort(felt)
     assert [sensor_name(x) for x in (("Fc", "Fv", "Ia"), (), ("Fc",), ("Fc", "Ia"))] == [
         "motor",
         "link",
@@ -287,8 +294,8 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
         declared_sensors(robot, "j9=link")
     for felt in (("Ia", "Fv", "Fc"), ()):
         with pytest.raises(InputError, match="sensor of the joint 'j2'; the robot has j1, j3, j4"):
-            with_sensors(Robot("r", JOINTS, passive=(Passive(2, {1: 1.0}),)), {"j2": felt})
-    link = tuple(replace(j, measured_drive=()) if k in (0, 1) else j for k, j in enumerate(JOINTS))
+            with_sensors(Robot("r", JOINTS, passive=(Passive(2, {1: 1.0}),)), {"j2": MeasuredEffort(felt)})
+    link = tuple(replace(j, measures=MeasuredEffort(())) if k in (0, 1) else j for k, j in enumerate(JOINTS))
     for more, words in (
         ({"passive": (Passive(2, {1: 1.0}),)}, "'j2' is passive"),
         ({"coupling": (Coupling(1, {1: 1.0, 3: 1.0}),)}, "'j1' has a coupled motor"),
@@ -296,8 +303,8 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             Robot("r", link, **more)
-    with pytest.raises(InputError, match="joint 'j1': its effort includes"):
-        Robot("r", (replace(JOINTS[0], measured_drive=("Fc", "Ia")),))
+    with pytest.raises(InputError, match="its effort includes"):
+        Robot("r", (replace(JOINTS[0], measures=MeasuredEffort(("Fc", "Ia"))),))
 
 
 # --- parameters and their units

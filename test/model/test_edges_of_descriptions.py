@@ -39,7 +39,7 @@ def test_a_file_may_be_as_large_as_its_limit(tmp_path):
     assert read_bytes(tmp_path / "a", 5) == b"12345"
     with pytest.raises(InputError, match="more than 4e-06 MB"):
         read_bytes(tmp_path / "a", 4)
-    with pytest.raises(InputError, match="this is a directory"):
+    with pytest.raises(InputError, match="this is a folder"):
         read_bytes(tmp_path, 5)
     with pytest.raises(InputError, match="no such file"):
         read_bytes(tmp_path / "b", 5)

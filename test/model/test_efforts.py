@@ -4,10 +4,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import AddedEffort, added_by_joint, added_effort, declare_added_effort
+from ros2_dynid.model.efforts import (
+    AddedEffort,
+    MeasuredEffort,
+    added_beyond_model,
+    added_by_joint,
+    added_effort,
+    declare_added_effort,
+    declared_sensors,
+    effort_gains,
+    measures_gravity,
+    parse_sensor,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 
@@ -54,6 +67,11 @@ def test_a_robot_file_declares_it_once_and_by_joint_and_gives_it_back():
         ({"joints": {"x": {"adds": "nothing"}}}, "unknown joint 'x'"),
         ({"joints": {"c": {"adds": "nothing"}}}, "is passive"),
         ({"joints": {"a": {}}}, "choose nothing, gravity"),
+        ({"measures": "gear"}, "the sensor is 'gear'"),
+        ({"measures": "link-friction:0.5"}, "the sensor is"),
+        ({"gain": 0}, "gain of the effort is 0"),
+        ({"gain": "large"}, "gain"),
+        ({"measures": "motor", "joints": {"a": {"measures": "motor-gravity"}}}, "hold gravity, those of others do not"),
         ({"takes": "nothing"}, "takes"),
     ],
 )
@@ -71,3 +89,44 @@ def test_texts_are_one_for_each_joint_or_one():
     for wrong in (["gravity", "nothing"], ["gravity", "", "nothing"]):
         with pytest.raises(InputError, match="for each joint, or once"):
             declare_added_effort(robot, wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("motor-gravity", MeasuredEffort(gravity=False)),
+        ("motor-gravity-friction:0.8", MeasuredEffort(gravity=False, missing=0.8)),
+        ("motor-friction:0.3", MeasuredEffort(missing=0.3)),
+        ("link+Ia", MeasuredEffort(("Ia",))),
+        ("link-gravity", MeasuredEffort((), gravity=False)),
+    ],
+)
+def test_what_a_measured_effort_holds_reads_as_it_is_written(text, measured):
+    assert parse_sensor(text) == measured and str(measured) == text
+    assert parse_sensor("motor-friction") == parse_sensor("motor-friction:1") == MeasuredEffort(("Ia",))
+
+
+def test_a_robot_file_says_what_measured_efforts_hold_and_older_ones_do_too():
+    drives = {
+        "measures": "motor-gravity",
+        "gain": 12.5,
+        "joints": {"b": {"gain": 2}, "c": {"measures": "link-gravity"}},
+    }
+    robot = robot_from_dict(file_of(drives), "file")
+    plain = MeasuredEffort(gravity=False, gain=12.5)
+    assert [joint.measures for joint in robot.joints] == [plain, replace(plain, gain=2.0), replace(plain, drive=())]
+    assert effort_gains(robot).tolist() == [12.5, 2.0, 12.5] and not measures_gravity(robot)
+    assert robot_from_dict(robot_to_dict(robot), "again").joints == robot.joints
+    older = robot_from_dict({"joints": [{"name": "a", "sensor": "link"}, {"name": "b"}]}, "file")
+    assert [joint.measures for joint in older.joints] == [MeasuredEffort(()), None] and measures_gravity(older)
+    assert robot_from_dict(robot_to_dict(older), "again").joints == older.joints
+    assert declared_sensors(robot, "motor").joints[0].measures == MeasuredEffort(gain=12.5), "gains stay"
+
+
+def test_of_what_the_efforts_lack_and_the_robot_adds_nothing_is_left_to_subtract():
+    robot = declare_added_effort(load_robot("demo3"), ["gravity+friction:0.8"])
+    assert added_beyond_model(robot).same_as(added_by_joint(robot))
+    same = added_beyond_model(declared_sensors(robot, "motor-gravity-friction:0.8"))
+    assert not same.gravity.any() and not same.payload.any() and abs(same.friction).max() < 1e-15
+    less = added_beyond_model(declared_sensors(robot, "motor-friction:0.5"))
+    assert less.gravity.all() and less.friction == pytest.approx([0.6] * 3), "0.5 F - 0.6 0.5 F = 0.2 F"

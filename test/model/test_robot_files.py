@@ -91,7 +91,7 @@ def test_thin_plates_and_rods_are_bodies_and_what_is_thinner_is_not():
             assert (found is None) if fault is None else far or (found is not None and fault in found)
 
 
-def test_puma560_is_the_one_of_seed_000():
+def test_puma560_is_the_one_of_gautier_1991():
     robot = load_robot("puma560")
     right = np.pi / 2
     assert table(robot) == [
@@ -111,7 +111,7 @@ def test_puma560_is_the_one_of_seed_000():
     assert (round(ZZR1, 4), round(XXR2, 4), round(XXR3, 4)) == (5.0186, -2.05, 0.7634)
 
 
-def test_puma3_has_the_base_parameters_of_seed_001():
+def test_puma3_has_the_base_parameters_of_gautier_khalil_1992():
     p = load_robot("puma3").parameters
     base = {
         "ZZR1": p["ZZ1"] + p["YY2"] + p["YY3"] + 0.4 * p["MZ3"] + 0.29 * p["M3"] + p["Ia1"],
@@ -128,7 +128,7 @@ def test_puma3_has_the_base_parameters_of_seed_001():
     assert tuple(round(value, 4) for value in base.values()) == table6
 
 
-def test_tx40_has_the_parameters_and_the_coupling_of_seed_002():
+def test_tx40_has_the_parameters_and_the_coupling_of_gautier_venture_2013():
     robot, independent = load_robot("tx40"), load_robot("tx40_iam6")
     assert len(standard_names(robot)) == 86
     assert len(standard_names(independent)) == 87
@@ -298,7 +298,7 @@ def test_names_and_paths_that_lead_nowhere(tmp_path):
     for path, word in (
         ("pumma560", "puma560"),
         ("nowhere.urdf", "no such file"),
-        (tmp_path, "directory"),
+        (tmp_path, "a folder is no robot"),
         ("", "shipped robot"),
     ):
         with pytest.raises(InputError, match=word):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.efforts import MeasuredEffort
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.mdh import rotation_rpy, transform
@@ -22,7 +23,7 @@ JOINTS = tuple(
         *(0.01 * k + 0.1 * i for i in range(1, 7)),
         limits=Limits(-k, 2.0 * k, 3.0 * k, 4.0 * k, 5.0 * k),
         symbols={"d": f"D{k}", "theta": f"T{k}"} if k == 2 else {},
-        measured_drive=("Fv",) if k == 5 else ("Ia", "Fv", "Fc"),
+        measures=MeasuredEffort(("Fv",), gain=2.5) if k == 5 else None,
     )
     for k, (parent, sigma) in enumerate(((0, 0), (1, PRISMATIC), (2, 0), (2, 0), (0, 0)), start=1)
 )

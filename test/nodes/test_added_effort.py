@@ -66,10 +66,14 @@ def test_the_arm_is_held_and_fed_forward_without_a_jerk(tmp_path, adds):
 
 
 @pytest.mark.timeout(120)
-def test_a_wrong_declaration_is_refused_at_rest_and_none_as_well(tmp_path):
+@pytest.mark.parametrize(
+    ("adds", "declared", "words"),
+    [("gravity", "nothing", "the robot seems to hold itself"), ("nothing", "gravity", "it would fall")],
+)
+def test_a_wrong_declaration_is_refused_at_rest_and_none_as_well(tmp_path, adds, declared, words):
     with graph(tmp_path) as made:
-        commands = begin(tmp_path, made, "gravity", "nothing", output="effort")
-        made.client.wait(lambda: "the robot seems to hold itself" in made.log("feedforward"), 20.0, "the refusal")
+        commands = begin(tmp_path, made, adds, declared, output="effort")
+        made.client.wait(lambda: words in made.log("feedforward"), 20.0, "the refusal")
         names, here = made.robot.active_names, made.client.position()
         made.client.send(trajectory_message(quintic(names, here, here + 0.2, 1.0)), feedforward=True)
         made.client.wait(lambda: "reference refused" in made.log("feedforward"), 20.0, "the refusal")

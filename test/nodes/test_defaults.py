@@ -17,7 +17,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.msg import IdentifyOptions as OptionsMessage
 from ros2_dynid.srv import ConvertUrdf, IdentifyPayload, IdentifyRecording, PlanExcitation
 
-from ros2_dynid.cli import build_parser
+from ros2_dynid.cli import parse_arguments
 from ros2_dynid.commands import excite, identify, payload
 from ros2_dynid.commands.shared.arguments import robot_source
 from ros2_dynid.identification.options import IdentifyOptions
@@ -34,7 +34,7 @@ PLANNING = {parameter.name: parameter.default for parameter in EXCITATION}
 
 def typed(line):
     """Return the arguments of a command line."""
-    return build_parser().parse_args(line.split())
+    return parse_arguments(line.split())
 
 
 @pytest.mark.parametrize("request_type", [Identify.Goal, IdentifyRecording.Request])

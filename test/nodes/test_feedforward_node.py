@@ -291,7 +291,9 @@ def test_a_stream_stays_right_whatever_comes_and_every_ending_is_gravity(world_o
     # endings in mid-motion: the other output, deactivation, the signal
     client.set("feedforward", output="trajectory")
     assert ended_in(world, model.gravity(HERE))
+    world.transition(Transition.TRANSITION_DEACTIVATE)  # the order guards a motion that is under way
     client.set("feedforward", output="effort", joint_order=["elbow", "waist", "shoulder"])
+    world.transition(Transition.TRANSITION_ACTIVATE)
     world.reaches(moving, "the stream again")
     assert np.allclose(world.commands[-1], moving[[2, 0, 1]], atol=1e-3)
     world.transition(Transition.TRANSITION_DEACTIVATE)

@@ -33,7 +33,7 @@ def parameters_of(node):
     return (*parameters.COMMON, *own)
 
 
-@pytest.mark.parametrize("node", (*NODES, "payload_bridge"))
+@pytest.mark.parametrize("node", (*NODES, "payload_bridge", "guard", "wrist_sensor"))
 def test_the_yaml_of_a_node_is_its_parameters(node):
     table = {p.name: p.default for p in parameters_of(node)}
     assert yaml.safe_load((CONFIG / f"{node}.yaml").read_text()) == {"/**": {"ros__parameters": table}}
@@ -61,7 +61,7 @@ def test_lifecycle_descriptions_and_namespaces(tmp_path):
         with pytest.raises(ClientError, match="range"):
             client.set("/left/excitation", approach_speed=7.0)
         for refused, value, reason in (
-            ("folder", "/tmp/elsewhere", "clean up first"),
+            ("folder", "/tmp/elsewhere", "read-only"),
             ("expected_rate", 5.0, "clean up first"),
             ("lead_seconds", float("nan"), "lead_seconds"),
             ("autostart", True, "read-only"),

@@ -221,18 +221,24 @@ def stamps_of_zero(scene):
 
 
 def parameters(scene):
-    """Item 5: a change takes effect, or is refused with a reason."""
+    """Item 5: a change takes effect, or is refused with a reason; none is made while the robot moves."""
     client = scene.client
     with pytest.raises(ClientError, match="range"):
         client.set("excitation", approach_speed=7.0)
     with pytest.raises(ClientError, match="choose from points, fourier"):
         client.set("excitation", method="nonsense")
     scene.moving()
-    with pytest.raises(ClientError, match="next start"):
-        client.set("excitation", approach_speed=0.2)
-    kept = client.call(GetParameters, "excitation/get_parameters", names=["approach_speed"]).values[0]
-    assert kept.double_value == pytest.approx(0.6)
+    names = {"approach_speed": 0.2, "tracking_tolerance": 10.0, "stale_seconds": 10.0, "limit_overshoot": 1.0}
+    before = client.call(GetParameters, "excitation/get_parameters", names=list(names)).values
+    for name, value in names.items():
+        with pytest.raises(ClientError, match="next start"):
+            client.set("excitation", **{name: value})
+    assert client.call(GetParameters, "excitation/get_parameters", names=list(names)).values == before
+    client.call(Trigger, "excitation/stop")
+    scene.state("aborted")
+    scene.at_rest()
     client.set("excitation", tracking_tolerance=0.0002)
+    scene.start()
     assert "more than 0.0002" in scene.state("braking", "aborted")
     scene.state("aborted")
     client.set("excitation", tracking_tolerance=0.05)

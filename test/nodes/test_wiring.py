@@ -22,29 +22,27 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-from in_process import joint_state, node_of, ros, soon
+from in_process import joint_state, ros, soon
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.parameters import COMMON, Settable
 from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES
 from ros2_dynid.processes import own_domain
+from security_policy import CLASSES, FILE, made, read_policy, shipped, written
 
 pytestmark = pytest.mark.in_process
 
-BRIDGES = (
-    "bridges:\n  arm: {type: ros2_dynid/srv/SetPayload, service: driver/set_payload, link: tool,"
-    " fields: {payload.m: mass}, success: success, message: message, limits: {mass: 5.0, com: 0.5}}\n"
-)
-CLASSES = {
-    "excitation": "Excitation", "feedforward": "FeedforwardNode", "identification": "Identification", "panel": "Panel",
-    "payload_bridge": "PayloadBridge", "recorder": "Recorder", "sim_robot": "SimRobot",
-}  # fmt: skip
 LATCHED, RELIABLE, LOSSY = "latched", "reliable", "best effort"
 PUBLISHED = {
     "excitation": {
         "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1),
-        "/joint_trajectory": (RELIABLE, 10),
+        "/joint_trajectory": (RELIABLE, 10), "/commander": (RELIABLE, 10),
+    },
+    "guard": {
+        "/stop": (LATCHED, 1), "/commander": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10),
+        "/effort_commands": (RELIABLE, 10),
     },
     "feedforward": {
+        "/commander": (RELIABLE, 10),
         "/dynamic_coefficients": (RELIABLE, 10), "/effort_commands": (RELIABLE, 10),
         "/feedforward_effort": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10),
         "/feedforward/contact": (LATCHED, 1), "/feedforward/predicted": (LOSSY, 100),
@@ -56,22 +54,30 @@ PUBLISHED = {
         "/identification/predicted": (LOSSY, 100), "/identification/predicted_lower": (LOSSY, 100),
         "/identification/predicted_upper": (LOSSY, 100),
     },
-    "panel": {"/preview/joint_states": (RELIABLE, 10)},
+    "panel": {"/preview/joint_states": (RELIABLE, 10), "/stop": (LATCHED, 1)},
     "payload_bridge": {},
     "recorder": {"/recording": (LATCHED, 1)},
     "sim_robot": {
         "/clock": (RELIABLE, 10), "/joint_states": (RELIABLE, 100), "/joint_temperatures": (RELIABLE, 100),
         "/robot_description": (LATCHED, 1),
     },
+    "wrist_sensor": {
+        f"/wrist_sensor/{name}": (RELIABLE, 10)
+        for name in ("external_effort", "external_wrench", "wrench", "wrench_std")
+    },
 }  # fmt: skip
 DESCRIPTION, STATES = {"/robot_description": (LATCHED, 1)}, {"/joint_states": (LOSSY, 2000)}
+COMMANDER = {"/commander": (RELIABLE, 10)}
+STOP = {"/stop": (LATCHED, 1)} | COMMANDER
 HEARD = {
-    "excitation": DESCRIPTION | STATES,
-    "feedforward": DESCRIPTION | STATES | {
+    "excitation": DESCRIPTION | STATES | STOP,
+    "feedforward": DESCRIPTION | STATES | STOP | {
         "/base_parameters": (LATCHED, 1), "/joint_temperatures": (LOSSY, 200), "/reference": (RELIABLE, 1000),
     },
+    "guard": DESCRIPTION | STATES | COMMANDER | {"/joint_trajectory": (RELIABLE, 10)},
     "identification": DESCRIPTION | STATES | {"/recording": (LATCHED, 1)},
     "panel": DESCRIPTION | {
+        "/stop": (LATCHED, 1),
         "/base_parameters": (LATCHED, 1), "/diagnostics": (RELIABLE, 10), "/drift": (LATCHED, 1),
         "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1), "/recording": (LATCHED, 1),
         "/feedforward/external_effort": (LOSSY, 1), "/feedforward/predicted": (LOSSY, 1),
@@ -80,6 +86,7 @@ HEARD = {
     "payload_bridge": DESCRIPTION,
     "recorder": STATES | {"/excitation_state": (LATCHED, 1)},
     "sim_robot": DESCRIPTION | {"/effort_commands": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10)},
+    "wrist_sensor": DESCRIPTION | STATES | {"/wrench": (LOSSY, 2000)},
 }  # fmt: skip
 OPTIONAL = {
     "/diagnostics",
@@ -92,11 +99,13 @@ OPTIONAL = {
 SERVICES = {
     "excitation": {"~/plan", "~/rehearse", "~/start", "~/stop"},
     "feedforward": {"~/stop", "~/fill_efforts", "~/set_payload"},
+    "guard": {"~/stop", "~/release"},
     "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
     "panel": set(),
     "payload_bridge": {"~/forward"},
     "recorder": {"~/start", "~/stop", "~/save_buffer"},
     "sim_robot": {"~/set_payload", "~/emergency_stop"},
+    "wrist_sensor": {"~/set_tool", "~/zero"},
 }
 WAITING = {"~/plan", "~/identify_payload", "~/identify_recording", "~/forward"}
 """Services that wait for a job or for another node: others must be answered meanwhile."""
@@ -104,47 +113,39 @@ TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "si
 """Beside those of all nodes: diagnostics and priority, once a second."""
 
 
-ROBOT_PARAMETERS = {"robot", "base_link", "tip_link"}
+ROBOT_PARAMETERS = {"robot", "base_link", "tip_link", "robot_driver"}
 SETTLED = {
     "excitation": {"action", "controller_manager"},
-    "feedforward": {"model", "robot_adds"},
-    "identification": {"model", "models_folder", "recordings_folder"},
-    "panel": {"host", "port", "token"},
+    "feedforward": {"model", "robot_adds", "robot_measures"},
+    "guard": {"action", "stale_seconds", "stop_deceleration", "stop_lead", "tracking_tolerance"},
+    "identification": {"model"},
+    "panel": {"allowed_hosts", "certificate", "host", "key", "port", "token_file"},
     "payload_bridge": {"bridges_file", "driver", "driver_service"},
-    "recorder": {"buffer_seconds", "expected_rate", "folder"},
+    "recorder": {"buffer_seconds", "expected_rate"},
     "sim_robot": {
         "cold", "latency", "publish_clock", "rate", "resolution", "robot_adds", "seed", "spread", "start", "stiffness",
         "torque_noise", "warm", "warming_seconds",
     },
+    "wrist_sensor": {"tool"},
 }  # fmt: skip
 """Parameters that are read when the node is configured: to set one later would change nothing."""
 BEGUN = {
     "excitation": {"control_period"},
     "identification": {"online", "online_cutoff", "online_memory", "online_rate", "payload", "predicted_rate"},
     "panel": {"rate"},
+    "wrist_sensor": {"window"},
 }
 """Parameters that are read when the node is activated."""
 
 
-def made(node, tmp_path):
-    """Return a node of this kind that is active and knows no robot."""
-    (tmp_path / "bridges.yaml").write_text(BRIDGES)
-    options = {
-        "excitation": {"folder": tmp_path},
-        "feedforward": {"priority": 0},
-        "identification": {
-            "recordings_folder": tmp_path,
-            "models_folder": tmp_path,
-            "online": "true",
-            "payload": "true",
-        },
-        "panel": {"port": 0},
-        "payload_bridge": {"driver": "arm", "bridges_file": tmp_path / "bridges.yaml"},
-        "recorder": {"folder": tmp_path},
-        "sim_robot": {"publish_clock": "true"},
-    }
-    module = importlib.import_module(f"ros2_dynid.nodes.{node}.node")
-    return node_of(getattr(module, CLASSES[node]), robot='""', **options[node])
+READ_ONLY = {
+    "excitation": {"enabling_timeout", "enabling_topic", "folder"},
+    "feedforward": {"enabling_timeout", "enabling_topic"},
+    "guard": {"silence_seconds"},
+    "identification": {"models_folder", "recordings_folder"},
+    "recorder": {"folder"},
+}
+"""Parameters that confine what a node does: nobody changes them over the graph."""
 
 
 @pytest.mark.parametrize("node", CLASSES)
@@ -162,7 +163,7 @@ def kept(entities):
         qos = entity.qos_profile
         lossy = qos.reliability is ReliabilityPolicy.BEST_EFFORT
         latched = qos.durability is DurabilityPolicy.TRANSIENT_LOCAL
-        found[entity.topic_name] = (LOSSY if lossy else LATCHED if latched else RELIABLE, qos.depth)
+        found.setdefault(entity.topic_name, (LOSSY if lossy else LATCHED if latched else RELIABLE, qos.depth))
     return found
 
 
@@ -186,6 +187,28 @@ def test_a_node_has_its_topics_services_and_timers(node, tmp_path):
 
 
 @pytest.mark.parametrize("node", CLASSES)
+def test_the_shipped_policy_allows_each_node_what_it_has_and_no_more(node, tmp_path):
+    """Also what is there only where a package is installed; test/support/security_policy.py writes it anew."""
+    with made(node, tmp_path) as there:
+        assert read_policy()[node] == shipped(there, node)
+
+
+def test_the_shipped_policy_has_an_enclave_for_each_node_and_only_two_publish_the_stop():
+    policy = read_policy()
+    assert policy.keys() == CLASSES.keys()
+    assert FILE.read_text(encoding="utf-8") == written(policy)
+    publishers = {
+        topic: {node for node, rights in policy.items() if topic in rights["topics", "publish", "topic"]}
+        for topic in ("stop", "joint_trajectory", "effort_commands", "commander")
+    }
+    movers = {"excitation", "feedforward", "guard"}
+    assert publishers == {
+        "stop": {"guard", "panel"}, "joint_trajectory": movers, "commander": movers,
+        "effort_commands": {"feedforward", "guard"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("node", CLASSES)
 def test_parameters_are_those_of_the_shipped_file(node):
     lines = (Path(__file__).parents[2] / "config" / f"{node}.yaml").read_text().splitlines()
     shipped = yaml.safe_load("\n".join(lines))["/**"]["ros__parameters"]
@@ -201,7 +224,7 @@ def test_parameters_are_those_of_the_shipped_file(node):
     assert when[Settable.UNCONFIGURED] == ROBOT_PARAMETERS | SETTLED[node]
     assert when[Settable.INACTIVE] == BEGUN.get(node, set())
     read_only = {parameter.name for parameter in ours if parameter.read_only}
-    assert read_only == {"autostart", *({"folder"} if node == "excitation" else ())}, "folders confine what is written"
+    assert read_only == {"autostart", *READ_ONLY.get(node, ())}
 
 
 def test_a_stream_takes_every_message_in_order_until_it_is_closed():

@@ -21,7 +21,7 @@ from ros2_dynid.excitation.collision import Nearest, Shapes
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
-from ros2_dynid.preview import chromium, serve_page
+from ros2_dynid.preview import chromium, page
 from ros2_dynid.preview.bodies import Body, limit_triangles, stick_between, sticks, urdf_bodies
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, indexed, read_meshes
 from ros2_dynid.preview.packing import packed_appearance, packed_motion, packed_scene
@@ -73,6 +73,7 @@ def test_a_robot_comes_out_as_it_went_in():
     assert packed["G"] == look.skeleton.G.tolist() and packed["offset"] == look.skeleton.offset.tolist()
     assert [(b["link"], b["joint"], b["kind"], b["mesh"]) for b in packed["bodies"]] == [
         ("base", 0, "box", None), ("arm", 2, "mesh", 0), ("hand", 3, "mesh", 1),
+        ("waist", 1, "cylinder", None),  # a joint without a body is drawn as a stick
     ]  # fmt: skip
     assert packed["bodies"][0]["size"] == [0.1, 0.2, 0.3] and packed["bodies"][1]["colour"] == [0.1, 0.2, 0.3, 0.4]
     assert packed["bodies"][1]["pose"] == [float(f"{x:.9g}") for x in pose.ravel()]
@@ -320,8 +321,8 @@ def test_shapes_of_a_urdf_lie_where_their_origin_says(tmp_path):
 
 def test_a_page_is_served_under_its_secret_address_alone(monkeypatch):
     opened, answers = [], {}
-    monkeypatch.setattr("ros2_dynid.preview.serve_page.webbrowser.open", opened.append)
-    true = serve_page.http.server.ThreadingHTTPServer.serve_forever
+    monkeypatch.setattr("ros2_dynid.preview.page.webbrowser.open", opened.append)
+    true = page.http.server.ThreadingHTTPServer.serve_forever
 
     def ask(server, address):
         for path in (address, address + "x", address.rpartition("/")[0] + "/"):
@@ -340,10 +341,10 @@ def test_a_page_is_served_under_its_secret_address_alone(monkeypatch):
         assert poll == 0.1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(serve_page.http.server.ThreadingHTTPServer, "serve_forever", interrupted)
+    monkeypatch.setattr(page.http.server.ThreadingHTTPServer, "serve_forever", interrupted)
     addresses = []
     for browser in (True, False):
-        serve_page.serve_page("<p>\u00e9</p>", addresses.append, browser=browser)
+        page.serve_page("<p>\u00e9</p>", addresses.append, browser=browser)
     address, other = addresses
     assert opened == [address] and address.startswith("http://127.0.0.1:") and len(address.rpartition("/")[2]) == 16
     assert address.rpartition("/")[2] != other.rpartition("/")[2]

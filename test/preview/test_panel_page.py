@@ -15,7 +15,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.preview.packing import packed_appearance
 from ros2_dynid.preview.page import as_json
 from ros2_dynid.preview.panel_rules import PanelAccess, Situation, refusals
-from ros2_dynid.preview.panel_server import PanelCallbacks, PanelServer
+from ros2_dynid.preview.panel_server import Address, PanelCallbacks, PanelServer
 from ros2_dynid.preview.scene import appearance
 
 ALL = frozenset({"excitation", "recorder", "identification", "feedforward"})
@@ -38,7 +38,7 @@ class Played:
         robot = as_json({"number": 1, **look, "name": HOSTILE, "notes": []})
         self.access, self.done, self.gone, self.excitation = PanelAccess("secret"), [], [], "idle"
         self.server = PanelServer(
-            "127.0.0.1", 0, self.access, PanelCallbacks(lambda: robot, str, self.act, self.gone.append)
+            Address("127.0.0.1"), self.access, PanelCallbacks(lambda: robot, str, self.act, self.gone.append)
         )
         self.address = f"http://127.0.0.1:{self.server.port}/"
         self._running = True

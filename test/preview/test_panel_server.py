@@ -7,21 +7,33 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
+import subprocess
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
-from ros2_dynid.preview.panel_server import MAX_BROWSER_TABS, MAX_REQUEST_BYTES, PanelCallbacks, PanelServer
+from ros2_dynid.preview.panel_server import (
+    MAX_BROWSER_TABS,
+    MAX_CONNECTIONS,
+    MAX_REQUEST_BYTES,
+    MAX_VIEWERS,
+    Address,
+    PanelCallbacks,
+    PanelServer,
+)
 
+DELAY_S = 0.3
 ALL = frozenset({"excitation", "recorder", "identification", "feedforward"})
 
 
 @pytest.fixture
 def panel():
-    done, gone = [], threading.Event()
+    done, warned, gone = [], [], threading.Event()
 
     def act(action, request):
         if action == "refuse":
@@ -30,9 +42,12 @@ def panel():
         return f"{action} is done"
 
     server = PanelServer(
-        "127.0.0.1", 0, PanelAccess("secret"), PanelCallbacks(lambda: "", lambda: "", act, lambda _: gone.set())
+        Address("127.0.0.1"),
+        PanelAccess("secret"),
+        PanelCallbacks(lambda: "", lambda: "", act, lambda _: gone.set(), warned.append),
+        DELAY_S,
     )
-    server.done, server.left = done, gone
+    server.done, server.warned, server.left = done, warned, gone
     yield server
     server.close()
 
@@ -92,9 +107,8 @@ def test_what_a_strangers_page_asks_for_is_refused_and_our_own_names_are_not(pan
     for path in ("/", "/robot", "/plan"):
         assert get(panel, path, Host="evil.example")[0] == 403
         assert get(panel, path, Host=own, Origin="http://evil.example")[0] == 403
-        assert get(panel, path, Host=f"127.0.0.1:{panel.port + 1}")[0] == 403
-    for host in (own, f"localhost:{panel.port}", f"LOCALHOST:{panel.port}"):
-        assert get(panel, "/", Host=host)[0] == 200
+    for host in (own, f"localhost:{panel.port}", f"LOCALHOST:{panel.port}", f"localhost:{panel.port + 1}"):
+        assert get(panel, "/", Host=host)[0] == 200, "also through a tunnel, whose port is its own"
     assert get(panel, "/", Host=own, Origin=f"http://{own}")[0] == 200
     assert get(panel, "/", Host=own, Origin=f"http://localhost:{panel.port}")[0] == 403, "not the name it came under"
     assert post(panel, {"action": "start"}, Origin=f"http://{own}")[0] == 200
@@ -110,22 +124,105 @@ def test_no_page_of_ours_is_framed_guessed_at_or_kept(panel):
 
 def test_robot_and_plan_are_their_own():
     callbacks = PanelCallbacks(lambda: '{"robot": 1}', lambda: '{"plan": 2}', lambda *_: "", lambda _: None)
-    server = PanelServer("127.0.0.1", 0, PanelAccess("secret"), callbacks)
+    server = PanelServer(Address("127.0.0.1"), PanelAccess("secret"), callbacks)
     try:
         assert get(server, "/robot")[:2] == (200, b'{"robot": 1}') and get(server, "/plan")[:2] == (200, b'{"plan": 2}')
     finally:
         server.close()
 
 
-def test_a_server_for_all_addresses_cannot_know_its_names_but_knows_a_foreign_page():
-    server = PanelServer(
-        "0.0.0.0", 0, PanelAccess("secret"), PanelCallbacks(lambda: "", lambda: "", lambda *_: "", lambda _: None)
-    )
+def test_a_server_for_all_addresses_answers_under_its_own_names_alone():
+    address = Address("0.0.0.0", names=("robot.lan", "Cell7.lan:9000"))
+    server = PanelServer(address, PanelAccess("secret"), PanelCallbacks(str, str, lambda *_: "", lambda _: None))
     try:
-        assert server.hosts is None and get(server, "/", Host="robot.lan:1")[0] == 200
+        for host in ("robot.lan:1", "robot.lan", "cell7.lan:9000", socket.gethostname(), f"127.0.0.1:{server.port}"):
+            assert get(server, "/", Host=host)[0] == 200
+        for host in ("evil.example", "cell7.lan:9001", "10.0.0.1", "[", ":", ""):
+            assert get(server, "/", Host=host)[0] == 403, "a name that was made to point here"
         assert get(server, "/", Host="robot.lan:1", Origin="http://evil.example")[0] == 403
+        assert get(server, "/", Host="robot.lan:1", Origin="http://[")[0] == 403
     finally:
         server.close()
+
+
+def test_strangers_use_up_neither_streams_nor_connections_of_those_with_the_token(panel):
+    viewers = [http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20) for _ in range(MAX_VIEWERS)]
+    for viewer in viewers:
+        viewer.request("GET", "/events?client=one")
+        assert viewer.getresponse().status == 200
+    assert get(panel, "/events")[0] == 503
+    operator = http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20)
+    operator.request("GET", "/events?client=one", headers={"X-Dynid-Token": "secret"})
+    stream = operator.getresponse()
+    assert stream.status == 200 and panel.watched == MAX_VIEWERS + 1
+    silent = [socket.create_connection(("127.0.0.1", panel.port), timeout=20) for _ in range(MAX_CONNECTIONS + 8)]
+    assert post(panel, {"action": "start"})[0] == 200, "with all connections taken"
+    assert silent[0].recv(1) == b"", "the oldest was closed"
+    panel.publish({"k": 1})
+    assert stream.readline() in (b'data: {"k":1}\n', b": still here\n"), "the operator's stream goes on"
+    for line in (*silent, *viewers):
+        line.close()
+
+
+def test_wrong_tokens_are_answered_late_and_told_once_and_nobody_else_waits(panel):
+    begin = time.monotonic()
+    guesses = [threading.Thread(target=post, args=(panel, {"action": "start"}, f"guess{k}")) for k in range(20)]
+    for guess in guesses:
+        guess.start()
+    assert post(panel, {"action": "start"})[0] == 200 and time.monotonic() - begin < DELAY_S
+    for guess in guesses:
+        guess.join(20.0)
+    assert time.monotonic() - begin >= DELAY_S
+    assert get(panel, "/events", **{"X-Dynid-Token": "guess"})[0] == 403, "a stream is no way to try tokens"
+    assert panel.warned == ["a wrong token was given to the panel, the last from 127.0.0.1"]
+    assert panel.done == ["start"]
+
+
+@pytest.mark.parametrize(
+    "head", [f"Content-Length: {'9' * 5000}", "Content-Length: \xb2", "Content-Length: 10\r\nOrigin: http://["]
+)
+def test_hostile_requests_are_refused_without_a_traceback(panel, head, capfd):
+    with socket.create_connection(("127.0.0.1", panel.port), timeout=20) as line:
+        lines = [
+            "POST //[/do HTTP/1.1",
+            f"Host: 127.0.0.1:{panel.port}",
+            "X-Dynid-Token: secret",
+            head,
+            "",
+            "0123456789",
+        ]
+        line.sendall("\r\n".join(lines).encode("latin-1"))
+        assert line.recv(100).startswith(b"HTTP/1.1 4")
+    for token in ("secret", "guess", None):
+        assert post(panel, b'{"action":' + b"[" * 19_000, token=token)[0] in (400, 403)
+        assert post(panel, b'{"action":"start","seed":' + b"9" * 5000 + b"}", token=token)[0] in (400, 403)
+    assert capfd.readouterr().err == "" and panel.done == []
+
+
+def test_tls_is_served_by_files(tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    callbacks = PanelCallbacks(str, str, lambda action, _: action, lambda _: None)
+    address = Address("127.0.0.1", certificate=str(certificate), key=str(key))
+    server = PanelServer(address, PanelAccess("secret"), callbacks)
+    try:
+        assert server.url == f"https://127.0.0.1:{server.port}/"
+        with socket.create_connection(("127.0.0.1", server.port)):  # says nothing: others do not wait for it
+            trusted = ssl.create_default_context(cafile=str(certificate))
+            connection = http.client.HTTPSConnection("localhost", server.port, timeout=20, context=trusted)
+            headers = {"X-Dynid-Token": "secret", "Origin": f"https://localhost:{server.port}"}
+            connection.request("POST", "/do", json.dumps({"action": "start"}), headers)
+            assert connection.getresponse().status == 200
+        with pytest.raises((OSError, http.client.HTTPException)):
+            get(server, "/")
+    finally:
+        server.close()
+    with pytest.raises(InputError, match="cannot be used"):
+        Address("127.0.0.1", certificate=str(tmp_path / "none.pem")).tls()
 
 
 def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
@@ -151,10 +248,13 @@ def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
 def test_only_so_many_tabs_look_on_and_each_is_counted_out():
     gone = []
     access = PanelAccess("secret")
-    server = PanelServer("127.0.0.1", 0, access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append))
+    server = PanelServer(
+        Address("127.0.0.1"), access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append)
+    )
     try:
         assert all(server.join("a") for _ in range(MAX_BROWSER_TABS - 1)) and server.join("b") and not server.join("c")
-        assert server.watched == MAX_BROWSER_TABS == 16 and get(server, "/events")[0] == 503
+        assert server.watched == MAX_BROWSER_TABS == 16
+        assert get(server, "/events", **{"X-Dynid-Token": "secret"})[0] == 503
         access.check("start", "a", "secret")
         for _ in range(MAX_BROWSER_TABS - 2):
             server.part("a")
@@ -203,7 +303,6 @@ def test_the_desk_knows_who_commands_and_for_how_long(monkeypatch):
     assert not access.leave("two") and access.commander == "one"
     access.check("take_over", "two", "secret")
     assert access.commander == "two" and access.leave("two") and access.commander == ""
-    assert len({PanelAccess().token for _ in range(20)}) == 20 and len(PanelAccess().token) >= 12
 
 
 def test_the_page_is_served_and_states_stream(panel):
@@ -214,7 +313,7 @@ def test_the_page_is_served_and_states_stream(panel):
     connection.request("GET", "/../etc/passwd")
     assert connection.getresponse().status == 404
     stream = http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20)
-    stream.request("GET", "/events?client=one")
+    stream.request("GET", "/events?client=one", headers={"X-Dynid-Token": "secret"})
     answer = stream.getresponse()
     assert post(panel, {"action": "start"}, client="one")[0] == 200
     panel.publish({"q": [1.0]})
@@ -252,11 +351,13 @@ def test_buttons_are_refused_with_a_reason():
         ({"identifying": False}, "no identification is under way", {"cancel"}),
         ({"moving": True}, "the robot moves", {"plan", "rehearse", "start", "load_model"}),
         ({"moving": False}, "the robot moves", set()),
+        ({"stop_set": True}, "the stop is set: release it", {"rehearse", "start"}),
+        ({"stop_set": False}, "the stop is not set", {"release"}),
     ):  # fmt: skip
         found = refusals(replace(Situation(ALL, plan=1, recorded="bag"), **busy))
         assert {action for action, text in found.items() if text == words} == refused
     ready = Situation(ALL, plan=1, recorded="bag")
-    assert {action for action, text in refusals(ready).items() if text} == {"end_recording", "cancel"}
+    assert {action for action, text in refusals(ready).items() if text} == {"end_recording", "cancel", "release"}
 
 
 def test_a_plan_is_rehearsed_first():
@@ -293,7 +394,9 @@ def test_whoever_waits_for_news_is_woken(panel, ends):
 def test_nobody_is_told_of_tabs_that_go_because_the_server_closes():
     gone = []
     access = PanelAccess("secret")
-    server = PanelServer("127.0.0.1", 0, access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append))
+    server = PanelServer(
+        Address("127.0.0.1"), access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append)
+    )
     assert server.join("one")
     access.check("start", "one", "secret")
     server.close()
@@ -305,8 +408,11 @@ def test_names_of_tabs_are_cut_and_faults_of_an_action_are_its_answer(panel):
     assert post(panel, {"action": "start"}, client="x" * 100)[0] == 200 and panel.access.commander == "x" * 64
     joined = []
     panel.join = lambda client: joined.append(client)  # and so not let in
-    assert get(panel, f"/events?client={'y' * 100}")[0] == 503 and get(panel, "/events")[0] == 503
+    for path in (f"/events?client={'y' * 100}", "/events"):
+        assert get(panel, path, **{"X-Dynid-Token": "secret"})[0] == 503
+    assert get(panel, "/events?client=y")[0] == 503
     assert joined[0] == "y" * 64 and len(joined[1]) == 16 and joined[1] != "y" * 16
+    assert joined[2] == "", "without the token a name means nothing"
 
     def full(action, request):
         raise OSError("the disk is full")

@@ -22,6 +22,7 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.preview import bodies
 from ros2_dynid.preview.bodies import TRIANGLES, urdf_bodies
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, decimated, indexed, read_meshes
+from ros2_dynid.preview.packing import packed_scene
 from ros2_dynid.preview.page import preview_page
 from ros2_dynid.preview.scene import appearance, moment_of_least, scene
 from ros2_dynid.usecases.plan import Surroundings
@@ -300,3 +301,29 @@ def test_hostile_names_stay_text():
     assert HOSTILE not in page and "<img" not in page
     data = page.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["robot"]["active"] == [HOSTILE]
+
+
+def test_links_without_a_mesh_are_drawn_from_the_kinematics_and_the_viewer_is_warned_first(tmp_path):
+    """Only the last link has a shape that can be read: the others are sticks, on their own joints."""
+    box = '<{0}><geometry><box size="0.1 0.1 0.1"/></geometry></{0}>'
+    mesh = '<{0}><geometry><mesh filename="package://nowhere/arm.stl"/></geometry></{0}>'
+    links, joints = ['<link name="base"/>'], []
+    for k in range(1, 4):
+        shape = (box if k == 3 else mesh).format("visual")
+        inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+        links.append(f'<link name="l{k}">{inertial}{shape}{mesh.format("collision")}</link>')
+        parent = "base" if k == 1 else f"l{k - 1}"
+        joints.append(
+            f'<joint name="j{k}" type="revolute"><parent link="{parent}"/><child link="l{k}"/><origin xyz="0 0 0.5"/>'
+            '<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="9" velocity="1"/></joint>'
+        )
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(f'<robot name="arm">{"".join(links + joints)}</robot>')
+    robot, look = robot_appearance(RobotSource(str(urdf)), Surroundings())
+    assert {body.joint for body in look.bodies if body.kind != "box"} == {0, 1, 2, 3}
+    still = np.zeros((2, 3))
+    motion = Trajectory(robot.active_names, through_points(np.array([0.0, 1.0]), still, still, still), "file", 50.0)
+    view = scene(robot, motion, look)
+    assert view.warning == "Collisions were NOT checked: the robot has no collision shapes that can be read."
+    assert any("meshes were looked for beside the URDF and in: " in note for note in view.notes)
+    assert packed_scene(view)["warning"] == view.warning

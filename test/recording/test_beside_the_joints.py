@@ -377,7 +377,7 @@ def test_what_a_joint_state_cannot_hold_is_said(tmp_path):
 
 def test_what_data_may_unpack_into(monkeypatch):
     budget = Budget(10)
-    assert budget.remaining == 10_000 + (64 << 20)
+    assert budget.remaining == 10_000 + (4 << 20)
     budget.spend(budget.remaining - 5)
     budget.spend(5)
     with pytest.raises(DamagedDataError, match="more than 1000 times"):
@@ -512,9 +512,9 @@ def test_what_comes_before_the_damage_of_a_ros1_chunk_is_kept(tmp_path, kind):
 
 
 def test_a_ros1_bag_may_be_read_again_and_again(tmp_path):
-    """Each reading may unpack 64 MiB and a thousand times the file's size."""
+    """Each reading may unpack 4 MiB and a thousand times the file's size."""
     inside = connection1(3) + message1(3, 7, 5, b"one")
-    chunk = record1(inside, op=b"\x05", compression=b"none", size=struct.pack("<I", 30 << 20))
+    chunk = record1(inside, op=b"\x05", compression=b"none", size=struct.pack("<I", 2 << 20))
     (tmp_path / "a.bag").write_bytes(MAGIC + chunk)
     file = Rosbag1File(tmp_path / "a.bag")
     for _ in range(4):

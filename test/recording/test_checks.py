@@ -16,7 +16,7 @@ from ros2_dynid.model.robot import Joint, Limits, Robot
 from ros2_dynid.recording.checks import check_samples
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.usecases.check import check_recording
+from ros2_dynid.usecases.check import check_recording, check_recordings
 
 TX40 = Path("/work/shared/data/tx40")
 LIMITS = Limits(-3.0, 3.0, 10.0, 50.0, 300.0)
@@ -159,6 +159,67 @@ def test_motion_coverage_and_units_of_positions():
     found = [p for p in check_samples(degrees, ROBOT).problems if p.kind == "position_unit"]
     assert len(found) == 3 and "angle_unit: deg" in found[0].do
     assert ("velocity_unit", "waist") in kinds(check_samples(changed(samples, "dq", 0, np.degrees), ROBOT))
+
+
+def test_samples_that_a_driver_publishes_again_are_told():
+    samples = good()
+    rows = np.arange(len(samples))
+    again = np.random.default_rng(0).random(len(rows)) < 0.15
+    again[0] = False
+    rows[again] -= 1
+    fields = {field: array[rows] for field, array in samples.arrays().items()}
+    (found,) = check_recording(samples.with_arrays(samples.t, fields), ROBOT).problems
+    assert found.kind == "repeat" and found.what.startswith("13 %") and "publish each sample once" in found.do
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0])
+def test_a_clock_that_stalls_is_told_and_is_no_wrong_unit_of_velocity(speed):
+    """Thirty stalls of 0.16 s, in which the robot goes on and the clock does not."""
+    samples = good(speed=speed)
+    lost = (np.arange(len(samples)) % 333) >= 253
+    stalled = samples.take(~lost)
+    stalled = replace(stalled, t=np.arange(len(stalled)) / 500.0)
+    told = [(p.kind, p.level) for p in check_samples(stalled, ROBOT).problems]
+    assert told == [("jump", "yellow")]
+    (found,) = check_samples(stalled, ROBOT).problems
+    count = int(found.what.split()[2])
+    assert 25 <= count <= 30 and "in 2 ms" in found.what and "stamps: bag" in found.do
+    assert kinds(check_samples(samples.take(~lost), ROBOT)) == {("gap", None)}, "with their stamps they are gaps"
+
+
+def test_positions_at_rest_in_noise_or_in_jitter_do_not_jump():
+    samples = good()
+    rest = replace(samples, q=np.where((samples.t % 4.0 < 3.0)[:, None], samples.q[:1], samples.q))
+    noise = replace(samples, q=np.random.default_rng(2).normal(size=samples.q.shape))
+    jitter = replace(samples, t=samples.t + np.random.default_rng(0).uniform(-0.4, 0.4, len(samples)) / 500)
+    slow = samples.take(slice(None, None, 20))
+    for one, count in ((rest, 5), (noise, 0), (jitter, 0), (slow, 0)):
+        jumps = [p.what for p in check_samples(one, ROBOT).problems if p.kind == "jump"]
+        assert not jumps or int(jumps[0].split()[2]) <= 2 * count, "only where the rest begins and ends"
+
+
+def test_several_recordings_are_checked_together():
+    """One joint at a time: each alone is of no use, together they are, and another load is noticed."""
+    samples = good()
+    single = []
+    for joint in range(3):
+        only = np.arange(3) == joint
+        t, q, dq, ddq = motion(seed=joint)
+        tau = inverse_dynamics(ROBOT, standard_vector(ROBOT), q * only, dq * only, ddq * only)
+        single.append(Samples(t, ROBOT.active_names, q * only, dq * only, None, tau, f"run{joint}"))
+    assert [check_recording(one, ROBOT).verdict for one in single] == ["red"] * 3
+    told = check_recordings(single, ROBOT)
+    assert not [p for one in told.recordings for p in one.problems if p.kind == "coverage"]
+    assert "unusable" not in {p.kind for p in told.problems}
+    still = check_recordings(single[:2], ROBOT)
+    assert {p.joint for one in still.recordings for p in one.problems if p.kind == "coverage"} == {"elbow"}
+    assert still.verdict == "red"
+    alike = check_recordings([samples, good(seed=3)], ROBOT)
+    assert alike.verdict == "green" and alike.problems == () and len(alike.recordings) == 2
+    heavy = good(arm({**ARM, **FRICTION, "M3": 12.0, "MX3": 3.0, "ZZ3": 2.0}), seed=4)
+    other = check_recordings([samples, good(seed=3), replace(heavy, source="heavy")], ROBOT)
+    assert [(p.kind, p.level) for p in other.problems] == [("contradiction", "red")]
+    assert other.problems[0].what.startswith("heavy: ") and other.verdict == "red"
 
 
 @pytest.mark.parametrize("column", [0, 1, 2])

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from mcap_ros2.decoder import DecoderFactory
 from mcap_ros2.writer import Writer as Ros2Writer
 
 from bagmaker import EPOCH, JOINT_STATE, ROS2, plain_messages, write_bag
+from ros2_dynid.errors import MissingPackageError
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.writer import BagWriter, joint_state
 from ros2_dynid.recording.read import load_samples
@@ -179,3 +181,16 @@ def test_metadata_of_every_release(tmp_path, version, plugin):
     (bag / "metadata.yaml").write_text(yaml.safe_dump(content))
     samples = load_samples(bag)
     assert np.array_equal(samples.q, q) and samples.notes == ()
+
+
+def test_joint_states_are_read_and_written_without_the_library_rosbags(tmp_path, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith("rosbags")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "rosbags", None)
+    with BagWriter(tmp_path / "run") as writer:
+        channel = writer.add_topic("/joint_states")
+        q = np.arange(20.0).reshape(10, 2)
+        writer.write_joint_states(channel, NAMES, np.arange(10) * 10**8 + EPOCH, [q, None, q])
+        with pytest.raises(MissingPackageError, match="pip install rosbags"):
+            writer.add_topic("/wrench", "geometry_msgs/msg/WrenchStamped")
+    np.testing.assert_array_equal(load_samples(tmp_path / "run").tau, q)

@@ -165,7 +165,7 @@ def test_bad_npz_files(tmp_path):
 
 
 def test_an_archive_that_unpacks_into_far_more_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.table.npz_file.ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("ros2_dynid.recording.table.array_samples.ALWAYS_ALLOWED", 1 << 20)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (2**21,)})
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as out:
@@ -188,3 +188,13 @@ def test_a_table_without_times_takes_a_rate(tmp_path):
     assert np.array_equal(load_samples(tmp_path / "a.npz", rate=200.0).q, arrays["q"])
     with pytest.raises(InputError, match="rate is"):
         load_samples(tmp_path / "a.csv", rate=-1.0)
+
+
+@pytest.mark.parametrize(("rate", "told"), [(5.0, True), (130.0, False)])
+def test_a_rate_that_contradicts_the_stamps_is_told(tmp_path, rate, told):
+    np.savez(tmp_path / "a.npz", t=np.arange(6) / 125.0, q=np.zeros((6, 2)))
+    samples = load_samples(tmp_path / "a.npz", rate=rate)
+    assert np.allclose(np.diff(samples.t), 1.0 / rate)
+    assert [str(note) for note in samples.notes if "stamps" in str(note)] == [
+        "the stamps tell 125 samples a second, not 5: leave the rate out to use them"
+    ] * told

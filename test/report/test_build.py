@@ -259,7 +259,7 @@ def test_a_body_on_the_edge_and_one_without_mass_cannot_be():
     robot = replace(ROBOT, parameters={})
     model = replace(identified(robot=ROBOT), robot=robot, standard=point, consistent=dict(ROBOT.parameters))
     rows = consistency_rows(model)
-    assert [row.set for row in rows] == ["identified"] * 3 + ["made consistent"] * 3
+    assert [row.set for row in rows] == ["identified"] * 3 + ["identified, made consistent"] * 3
     assert [row.mass for row in rows[3:]] == [ROBOT.parameters[f"M{j}"] for j in (1, 2, 3)]
     assert [row.verdict for row in rows[:3]] == ["no"] * 3 and rows[0].mass == 2.0
     assert rows[0].smallest == 0.0 and rows[1].smallest is None and rows[0].pseudo == 0.0

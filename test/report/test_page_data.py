@@ -45,7 +45,9 @@ from ros2_dynid.report.page_data import (
     consistency_rows,
     coverage,
     effort_unit,
+    error_rows,
     friction_pictures,
+    held_out_words,
     round_values,
     share,
     torque_sets,
@@ -531,13 +533,16 @@ def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
     )  # fmt: skip
     ((found, text),) = verdict_of(model)
     assert found == level and words in text
-    facts = model_facts(model)
-    assert facts[0] == f"{len(model.names)} base parameters of 3 joints."
-    assert len(facts) == 1 + (fit is not None) + (validation is not None)
-    if validation is not None:
-        assert facts[-1] == f"Relative torque error, validation: all {100 * validation:.1f} %."
-    if fit is not None:
-        assert facts[1] == f"Relative torque error, fit: all {100 * fit:.1f} %."
+    assert model_facts(model) == [f"{len(model.names)} base parameters of 3 joints."]
+    rows = error_rows(model)
+    if fit is None:
+        assert rows == []
+    else:
+        held = None if validation is None else pytest.approx(100 * validation)
+        assert [(row.joint, row.percent, row.held_percent) for row in rows] == [("all", pytest.approx(100 * fit), held)]
+    for folds, words in ((0, "other recordings"), (5, "5 parts left out in turn")):
+        obtained = {"validated_by": {"data": "x", "folds": folds}}
+        assert held_out_words(replace(model, obtained=obtained)) == words
     told = replace(model, obtained={"verdict": [{"level": "x", "text": "so it is"}, "no remark"]})
     assert verdict_of(told) == [("warn", "so it is")]
     levels = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}

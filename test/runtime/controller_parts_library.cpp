@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the controllers decide beside their laws, for test_controller_parts.py, which calls it
 // through ctypes.
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "fake_interface.hpp"
 #include "ros2_dynid/controller_parameters.hpp"
 #include "ros2_dynid/description.hpp"
 #include "ros2_dynid/interface_values.hpp"
 #include "ros2_dynid/model_refusal.hpp"
+#include "ros2_dynid/torque_parts.hpp"
+#include "ros2_dynid/wrist_loop.hpp"
 
 using namespace ros2_dynid;
 
@@ -18,32 +22,14 @@ namespace
 {
 std::string problem;
 
-/// An interface that refuses the next `busy` requests, as one that another thread holds.
-struct Interface
-{
-  double value = unknown;
-  mutable int busy = 0;
-  std::optional<double> get_optional() const
-  {
-    if (busy > 0 && busy--) return std::nullopt;
-    return value;
-  }
-  bool set_value(double x)
-  {
-    if (busy > 0 && busy--) return false;
-    value = x;
-    return true;
-  }
-};
-
 struct Shell
 {
   explicit Shell(std::size_t n) : interfaces(n), pointers(n), states(n), writer(n), references(n)
   {
     for (std::size_t k = 0; k < n; ++k) pointers[k] = &interfaces[k];
   }
-  std::vector<Interface> interfaces;
-  std::vector<Interface *> pointers;
+  std::vector<FakeInterface> interfaces;
+  std::vector<FakeInterface *> pointers;
   StateValues states;
   CommandWriter writer;
   ChainedReferences references;
@@ -63,6 +49,13 @@ std::vector<std::string> words_of(const char * text)
   std::vector<std::string> list;
   for (std::string word; in >> word;) list.push_back(word);
   return list;
+}
+
+std::optional<Tool> link_of(const Model & model, const std::string & name)
+{
+  for (const auto & tool : model.tools)
+    if (tool.link == name) return tool;
+  return std::nullopt;
 }
 
 template <typename Action>
@@ -174,6 +167,97 @@ extern "C"
     if (effort) limits.assign(effort, effort + one.active().size());
     problem = refusal_of(one, load_model(model), {joint, mass, {0.0, 0.0, 0.1}, {}}, limits, q);
     return problem.empty();
+  }
+
+  /// Inertia, velocity torque, gravity, friction and torque without the parts named.
+  bool torque_parts(
+    const char * path, const char * parts, const double * q, const double * dq, const double * ddq,
+    double * out)
+  {
+    return attempt(
+      [&]
+      {
+        TorqueParts computed(load_model(path), left_out(words_of(parts)));
+        const std::size_t n = computed.joints();
+        computed.inertia(q, out);
+        computed.velocity_torque(q, dq, out + n * n);
+        computed.gravity(q, out + n * n + n);
+        computed.friction(dq, out + n * n + 2 * n);
+        computed.torque(q, dq, ddq, out + n * n + 3 * n);
+      });
+  }
+
+  bool wrist_tool(WristSensor * sensor, const double * x)
+  {
+    WristTool tool{x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6], x[7], x[8], x[9]}, {}, x[16]};
+    std::copy(x + 10, x + 16, tool.bias.begin());
+    return sensor->set_tool(tool);
+  }
+  /// A wrist sensor at a link with a tool: mass, centre, inertia, bias, sign. nullptr: `why` says
+  /// why not.
+  WristSensor * wrist_new(const char * path, const char * link, const double * tool, double filter)
+  {
+    WristSensor * made = nullptr;
+    attempt(
+      [&]
+      {
+        auto sensor =
+          std::make_unique<WristSensor>(load_model(path), *link_of(load_model(path), link), filter);
+        if (!wrist_tool(sensor.get(), tool)) throw std::runtime_error("no such tool");
+        made = sensor.release();
+      });
+    return made;
+  }
+  void wrist_delete(WristSensor * sensor) { delete sensor; }
+  void wrist_restart(WristSensor * sensor) { sensor->restart(); }
+  /// state: positions, velocities and, unless dt is given (above 0 or not a number), accelerations.
+  bool wrist_rest(
+    WristSensor * sensor, const double * state, const double * measured, double dt, double * out)
+  {
+    const std::size_t n = sensor->joints();
+    Wrench seen{}, rest{};
+    std::copy(measured, measured + 6, seen.begin());
+    const bool good = dt == 0.0 ? sensor->compute(state, state + n, state + 2 * n, seen, rest)
+                                : sensor->update(state, state + n, seen, dt, rest);
+    std::copy(rest.begin(), rest.end(), out);
+    return good;
+  }
+  /// The loop of a sensor with this tool: `count` updates of 1 ms with the same states; interface
+  /// `place` cannot be read in the last `busy` of them, before which it starts again if `busy` is
+  /// negative. Writes what other controllers get.
+  bool wrist_loop(
+    const char * path, const char * link, const double * tool, const double * states,
+    unsigned count, unsigned place, int busy, double * out)
+  {
+    const Model model = load_model(path);
+    WristLoop loop(model, *link_of(model, link), 0.01);
+    wrist_tool(&loop.sensor(), tool);
+    const std::size_t n = loop.sensor().joints();
+    std::vector<FakeInterface> read(2 * n + 6), given(6);
+    std::vector<FakeInterface *> pointers;
+    for (auto & one : given) pointers.push_back(&one);
+    loop.start();
+    bool known = false;
+    for (unsigned k = 0; k < count; ++k)
+    {
+      for (std::size_t j = 0; j < read.size(); ++j) read[j].value = states[j];
+      if (static_cast<int>(count - k) == std::abs(busy)) read[place].busy = std::abs(busy);
+      if (static_cast<int>(count - k) == -busy) loop.start();
+      known = loop.update(read, 1e-3);
+      loop.give(pointers);
+    }
+    for (const auto & one : given) *out++ = one.value;
+    return known;
+  }
+
+  void wrist_seen_from(
+    WristSensor * sensor, const char * path, const char * link, const double * q,
+    const double * wrench, double * out)
+  {
+    Wrench given{};
+    std::copy(wrench, wrench + 6, given.begin());
+    const Wrench seen = sensor->seen_from(given, q, *link_of(load_model(path), link));
+    std::copy(seen.begin(), seen.end(), out);
   }
 
   /// Whether the model is of the robot of a description: lines of name, parent, child, motion (0

@@ -259,6 +259,17 @@ extern "C"
     Counted c;
     return law->start(q);
   }
+  /// What efforts measured at rest contradict: 0 nothing, 1 to 3 as in RestFinding; `why` has it.
+  int follow_judge(FeedforwardLaw * law, const double * q, const double * dq, const double * tau)
+  {
+    RestVerdict verdict;
+    {
+      Counted c;
+      verdict = law->judge_rest(q, dq, tau);
+    }
+    problem = describe(verdict, std::to_string(verdict.joint));
+    return static_cast<int>(verdict.finding);
+  }
   bool follow_reference(
     FeedforwardLaw * law, const double * q, const double * dq, const double * ddq)
   {
@@ -272,7 +283,7 @@ extern "C"
     return law->set_reference(q, dq, ddq, lead);
   }
   void follow_clear(FeedforwardLaw * law) { law->clear_reference(); }
-bool follow_end(FeedforwardLaw * law, const double * q, const double * dq)
+  bool follow_end(FeedforwardLaw * law, const double * q, const double * dq)
   {
     Counted c;
     return law->end(q, dq);

@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 
 from ros2_dynid.codegen.runtime_export import runtime_bytes
+from ros2_dynid.control.smooth_friction import smooth_friction
+from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import pushing_speeds
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
+from ros2_dynid.identification.loads.tool_fit import sensor_regressor
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import Fc, Fv, by_joint, standard_names
@@ -39,8 +44,9 @@ def parts(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     library = ctypes.CDLL(str(path))
     library.why.restype = ctypes.c_char_p
-    library.shell_new.restype = ctypes.c_void_p
-    for name in ("shell_write", "shell_write_last", "shell_read_references", "options_of", "taken"):
+    library.shell_new.restype = library.wrist_new.restype = ctypes.c_void_p
+    for name in ("shell_write", "shell_write_last", "shell_read_references", "options_of", "taken", "torque_parts",
+                 "wrist_tool", "wrist_rest", "wrist_loop"):  # fmt: skip
         getattr(library, name).restype = ctypes.c_bool
     library.same_as_described.restype = ctypes.c_bool
     return library
@@ -216,7 +222,8 @@ def test_friction_that_pushes_is_refused_where_python_refuses_it(parts, tmp_path
         drives[:, Fv] = rng.uniform(-0.3, 0.8, robot.n)
         path = written(tmp_path, robot, chi)
         pushing = pushing_speeds(robot, chi)
-        assert parts.taken(path, path, 1, ctypes.c_double(0.0), None, None) == (not pushing), pushing
+        for limits in (None, doubles(np.full(robot.n, 1e9))):  # of an observer, and of a law
+            assert parts.taken(path, path, 1, ctypes.c_double(0.0), limits, None) == (not pushing), pushing
         refused += bool(pushing)
         if pushing:
             told = re.findall(r"(\w+) \(at ([0-9.e-]+) rad/s or m/s\)", parts.why().decode())
@@ -246,6 +253,150 @@ def test_what_the_robot_cannot_hold_is_refused(parts, tmp_path):
     reachable = [taken(middle, q=q) for q in places]
     assert taken(middle) and any(reachable) and not all(reachable)
     assert not taken(middle, q=places[reachable.index(False)]) and b"where the robot is" in parts.why()
+
+
+# --- parts of the torque
+
+
+@pytest.mark.parametrize("name", list(pushing_robots()))
+@pytest.mark.parametrize("out", ["", "gravity", "friction", "gravity friction"])
+def test_parts_of_the_torque_are_left_out(parts, tmp_path, name, out):
+    robot = pushing_robots()[name]
+    n, rng = len(robot.active), np.random.default_rng(3)
+    chi = rng.uniform(0.1, 1.0, len(standard_names(robot)))
+    path = written(tmp_path, robot, chi)
+    q, dq, ddq = rng.uniform(-1, 1, (3, n))
+    found = np.zeros(n * n + 4 * n)
+    assert parts.torque_parts(path, out.encode(), *(doubles(x) for x in (q, dq, ddq, found))), parts.why()
+    M, (C, Q, friction, torque) = found[: n * n].reshape(n, n), found[n * n :].reshape(4, n)
+    still, bare = np.zeros((1, n)), frictionless(robot, chi)
+    weight = gravity_torque(robot, chi, q[None])[0]
+    rigid = inverse_dynamics(*bare, q[None], dq[None], ddq[None])[0]
+    assert np.allclose(M, inertia_matrix(robot, chi, q[None])[0], rtol=1e-12, atol=1e-12)
+    assert np.allclose(C, inverse_dynamics(*bare, q[None], dq[None], still)[0] - weight, rtol=1e-11, atol=1e-11)
+    assert np.allclose(Q, 0.0 if "gravity" in out else weight, rtol=1e-12, atol=1e-12)
+    whole = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0]
+    without = (whole - rigid) * ("friction" in out) + weight * ("gravity" in out)
+    assert np.allclose(torque, whole - without, rtol=1e-11, atol=1e-11)
+    unloaded = smooth_friction(robot, chi).torque(dq, 1e-290, np.zeros(n))  # sign(v)
+    assert np.allclose(friction, 0.0 if "friction" in out else unloaded, rtol=1e-12, atol=1e-12)
+    assert not parts.torque_parts(path, b"inertia", *(doubles(x) for x in (q, dq, ddq, found)))
+    assert b"choose from gravity and friction" in parts.why()
+
+
+# --- a wrist sensor
+
+
+def tools_of(rng):
+    """Return random tools: mass, centre, inertia about it, bias, sign; and the ten parameters about the sensor."""
+    shapes = []
+    for sign in (1.0, -1.0):
+        mass, c = rng.uniform(0.5, 3.0), rng.uniform(-0.2, 0.2, 3)
+        spread = rng.uniform(-0.1, 0.1, (3, 5))
+        second = mass * spread @ spread.T
+        I = np.trace(second) * np.eye(3) - second
+        J = I + mass * (c @ c * np.eye(3) - np.outer(c, c))
+        bias = rng.uniform(-5, 5, 6)
+        upper = np.triu_indices(3)
+        shapes.append((np.array((mass, *c, *I[upper], *bias, sign)), np.array((*J[upper], *(mass * c), mass))))
+    return shapes
+
+
+def hand_robots():
+    """Return robots with two links at one joint and one at another."""
+    rng = np.random.default_rng(8)
+    for robot in (load_robot("demo6"), coupled_loop(rng)):
+        poses = frames(robot, rng.uniform(-1, 1, (3, len(robot.active))))[:, 0]  # any poses
+        places = {"hand": robot.n, "grip": robot.n, "elbow": robot.active[1]}
+        tools = {name: (joint, pose) for (name, joint), pose in zip(places.items(), poses, strict=True)}
+        yield replace(robot, tools=tools)
+
+
+def test_a_wrist_sensor_shows_what_is_left_without_bias_and_tool(parts, tmp_path):
+    rng = np.random.default_rng(4)
+    for robot in hand_robots():
+        path, n = written(tmp_path, robot, np.ones(len(standard_names(robot)))), len(robot.active)
+        for tool, phi in tools_of(rng):
+            sensor = ctypes.c_void_p(parts.wrist_new(path, b"hand", doubles(tool), ctypes.c_double(0.01)))
+            assert sensor, parts.why()
+            for _ in range(5):
+                q, dq, ddq = rng.uniform(-2, 2, (3, n))
+                push, rest = rng.uniform(-9, 9, 6), np.zeros(6)
+                moved = sensor_regressor(robot, "hand", q[None], dq[None], ddq[None])[0] @ phi
+                measured = push + tool[10:16] + tool[16] * moved
+                state = np.concatenate((q, dq, ddq))
+                assert parts.wrist_rest(sensor, doubles(state), doubles(measured), ctypes.c_double(0.0), doubles(rest))
+                assert np.allclose(rest, push, rtol=1e-11, atol=1e-11)
+                for link in ("grip", "elbow", "hand"):
+                    seen = np.zeros(6)
+                    parts.wrist_seen_from(sensor, path, link.encode(), doubles(q), doubles(push), doubles(seen))
+                    here, there = (frames(robot, q[None])[0, robot.tools[x][0] - 1] @ robot.tools[x][1]
+                                   for x in ("hand", link))  # fmt: skip
+                    T = np.linalg.inv(there) @ here
+                    force = T[:3, :3] @ push[:3]
+                    assert np.allclose(seen[:3], force, atol=1e-11)
+                    assert np.allclose(seen[3:], T[:3, :3] @ push[3:] + np.cross(T[:3, 3], force), atol=1e-11)
+            for place in range(17):
+                wrong = tool.copy()
+                wrong[place] = np.nan
+                assert not parts.wrist_tool(sensor, doubles(wrong))
+            assert not parts.wrist_tool(sensor, doubles(np.where(np.arange(17) == 16, 0.0, tool)))
+            assert not parts.wrist_tool(sensor, doubles(np.where(np.arange(17) == 0, -1.0, tool)))
+            parts.wrist_delete(sensor)
+    assert not parts.wrist_new(path, b"hand", doubles(tool), ctypes.c_double(-1.0))
+
+
+@pytest.mark.parametrize("filter_", [0.0, 0.01])
+def test_accelerations_of_a_wrist_sensor_are_filtered_differences(parts, tmp_path, filter_):
+    rng = np.random.default_rng(6)
+    robot = next(iter(hand_robots()))
+    path = written(tmp_path, robot, np.ones(len(standard_names(robot))))
+    tool, phi = tools_of(rng)[0]
+    sensor = ctypes.c_void_p(parts.wrist_new(path, b"hand", doubles(tool), ctypes.c_double(filter_)))
+    q, speeds, rest = rng.uniform(-1, 1, 6), 0.3 * rng.uniform(-1, 1, (12, 6)), np.zeros(6)
+    times = np.array((1, 1, 2, 1, 1, np.nan, 1, 1, 1, 1, 1, 1)) * 1e-3
+    ddq, last, known = np.zeros(6), np.zeros(6), False
+    for k, (dq, dt) in enumerate(zip(speeds, times, strict=True)):
+        if k == 9:
+            parts.wrist_restart(sensor)
+            known = False
+        follows = known and filter_ > 0 and dt > 0
+        keep = np.exp(-dt / filter_) if follows else 0.0
+        ddq = keep * ddq + (1 - keep) * ((dq - last) / dt) if follows else np.zeros(6)
+        last, known = dq, True
+        measured = tool[10:16] + sensor_regressor(robot, "hand", q[None], dq[None], ddq[None])[0] @ phi
+        state = np.concatenate((q, dq))
+        assert parts.wrist_rest(sensor, doubles(state), doubles(measured), ctypes.c_double(dt), doubles(rest))
+        assert np.allclose(rest, 0.0, atol=1e-9), k
+    for place in range(12):
+        lost = np.where(np.arange(12) == place, np.nan, state)
+        assert not parts.wrist_rest(sensor, doubles(lost), doubles(measured), ctypes.c_double(1e-3), doubles(rest))
+        assert parts.wrist_rest(sensor, doubles(state), doubles(measured), ctypes.c_double(1e-3), doubles(rest))
+    for place in range(6):
+        lost = np.where(np.arange(6) == place, np.nan, measured)
+        assert not parts.wrist_rest(sensor, doubles(state), doubles(lost), ctypes.c_double(1e-3), doubles(rest))
+
+
+def test_other_controllers_get_what_is_left_or_no_number(parts, tmp_path):
+    rng = np.random.default_rng(7)
+    robot = next(iter(hand_robots()))
+    path = written(tmp_path, robot, np.ones(len(standard_names(robot))))
+    tool, phi = tools_of(rng)[1]
+    q, dq, out = rng.uniform(-1, 1, 6), rng.uniform(-1, 1, 6), np.zeros(6)
+    push = rng.uniform(-9, 9, 6)
+    moved = sensor_regressor(robot, "hand", q[None], dq[None], np.zeros((1, 6)))[0] @ phi
+    states = np.concatenate((q, dq, push + tool[10:16] - moved))
+
+    def left(count, place=0, busy=0, values=states):
+        return parts.wrist_loop(path, b"hand", doubles(tool), doubles(values), count, place, busy, doubles(out))
+
+    assert left(5) and np.allclose(out, push, rtol=1e-10, atol=1e-10)
+    assert not left(0) and np.all(np.isnan(out))
+    for place in range(18):
+        assert left(20, place, MISSES) and np.allclose(out, push, rtol=1e-10, atol=1e-10)
+        assert not left(20, place, MISSES + 1) and np.all(np.isnan(out))
+        assert not left(20, place, -1) and np.all(np.isnan(out))  # what was read before the start is not taken
+        assert not left(3, values=np.where(np.arange(18) == place, np.inf, states)) and np.all(np.isnan(out))
 
 
 # --- the model against the robot description

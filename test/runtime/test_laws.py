@@ -16,19 +16,27 @@ import pytest
 from oracle import random_robot
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
-from ros2_dynid.control.effort_command import added_torque
+from ros2_dynid.control.effort_command import EffortCommand, added_torque
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.held_load import Load, load_parameters
+from ros2_dynid.control.rest_efforts import judge_rest
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import at_temperature
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.efforts import added_by_joint, added_effort, declare_added_effort
+from ros2_dynid.model.efforts import (
+    added_by_joint,
+    added_effort,
+    declare_added_effort,
+    declared_sensors,
+    measures_gravity,
+)
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names, standard_vector
+from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
 from runtime_robots import coupled_loop, with_forces, with_terms
@@ -629,6 +637,23 @@ def test_one_step_after_each_event(laws, model, tmp_path):
         assert (np.abs(law.torque - before).max() > 1e-3) == (name != "nothing"), name
 
 
+def test_an_end_without_a_position_holds_the_arm_where_it_was_last_seen(laws, model):
+    """Not where it was last held: it has followed a reference since."""
+    law, still = follower(laws, model), np.zeros(6)
+    assert law.start(Q0)
+    settle(law, Q0 + 0.3, still, steps=5, reference=(Q0 + 0.3, still, still))
+    assert law.end(np.where(np.arange(6) == 2, np.nan, Q0), still)
+    assert np.allclose(law.torque, held(Q0 + 0.3), rtol=1e-12, atol=1e-12)
+
+
+def test_new_damping_acts_without_a_reference(laws, model):
+    dq, damping = np.linspace(0.05, 0.2, 6), np.linspace(9.0, 2.0, 6)
+    law = follower(laws, model)
+    assert law.start(Q0) and law.gains(np.full(6, 50.0), np.full(6, 5.0), damping)
+    settle(law, Q0, dq)
+    assert np.allclose(law.torque, held(Q0) - damping * dq, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["follow", "guide"])
 def test_a_state_that_is_not_finite_is_noticed_at_every_input(laws, model, kind):
     for which in range(2):
@@ -919,7 +944,8 @@ def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, na
     rng = np.random.default_rng(12)
     robot = laws_robots()[name]
     n = len(robot.active)
-    chi = true_parameters(robot, 3) if not robot.passive else standard_vector(robot)
+    chi = np.array(true_parameters(robot, 3) if not robot.passive else standard_vector(robot))
+    by_joint(robot, chi)[:, OFF] = rng.uniform(-2.0, 2.0, robot.n)
     load = Load(0.8, np.array((0.02, -0.03, 0.1)), np.zeros((3, 3)), robot.active[-1])
     loaded = chi + load_parameters(robot, load, len(chi))
     model = FeedforwardModel(robot, loaded, FeedforwardModel(robot, chi))
@@ -1014,6 +1040,67 @@ def test_the_declaration_is_read_from_texts_files_and_messages(laws, tmp_path):
     assert not ask("damaged", "") and b"share of friction" in laws.why()
 
 
+# --- what efforts measured at rest say against it
+
+
+FINDINGS = {
+    0: "",
+    1: "the robot seems to hold itself",
+    2: "it would fall",
+    3: "are declared to hold no gravity",
+}
+
+
+@pytest.mark.parametrize("measures", ["", "motor", "motor-gravity"])
+def test_a_wrong_declaration_is_noticed_at_rest_as_in_python(laws, tmp_path, measures):
+    rng = np.random.default_rng(21)
+    plain, chi, effort = arm()
+    found = []
+    for _ in range(60):
+        adds = [ADDS[k] for k in rng.integers(0, len(ADDS), 6)] if rng.uniform() < 0.3 else [ADDS[rng.integers(0, 3)]]
+        adds = ["gravity"] if measures == "motor-gravity" else adds
+        robot = declare_added_effort(declared_sensors(plain, measures) if measures else plain, adds)
+        robot = robot if measures_gravity(robot) else with_gravity(robot, (0.0, 0.0, 0.0))
+        path = adding(tmp_path, robot, chi, [])
+        law = follower(laws, path)
+        q = Q0 + 0.5 * rng.uniform(-1, 1, 6)
+        share = rng.choice([0.0, 1.0]) + rng.choice([0.02, 0.3]) * rng.normal(size=6)
+        tau = share * held(q) + 0.1 * rng.normal(size=6)
+        declared = EffortCommand(added_by_joint(robot), effort, True if measures == "motor" else None)
+        expected = judge_rest(FeedforwardModel(robot, chi), declared, SMOOTHING, (q, tau))
+        verdict = law.judge(q, np.zeros(6), tau)
+        assert FINDINGS[verdict] in expected and bool(verdict) == bool(expected), (expected, laws.why())
+        assert FINDINGS[verdict].encode() in laws.why() and b"\n" not in laws.why()
+        found.append(verdict)
+        for unknown in (np.zeros(6), np.where(np.arange(6) == 4, np.nan, tau)):
+            assert not law.judge(q, np.zeros(6), unknown)
+        assert not law.judge(np.where(np.arange(6) == 2, np.nan, q), np.zeros(6), tau)
+        for speed in (0.03, -0.03, np.nan):
+            assert not law.judge(q, np.where(np.arange(6) == 5, speed, 0.0), tau)
+    assert set(found) == {"": {0, 1, 2}, "motor": {0, 1}, "motor-gravity": {0, 3}}[measures]
+
+
+def test_a_model_of_efforts_that_lack_a_part_keeps_its_declaration(laws, tmp_path):
+    """Declared anew, what is left to command would be wrong: without gravity nobody would hold the arm."""
+    robot, chi, _ = arm()
+    blind = with_gravity(declared_sensors(robot, "motor-gravity"), (0.0, 0.0, 0.0))
+    out = np.zeros((6, 4))
+
+    def ask(path, texts):
+        return laws.declared(str(path).encode(), texts.encode(), doubles(tuple(range(6))), False, doubles(out))
+
+    with pytest.raises(InputError, match="declared not to add it"):
+        runtime_bytes(declare_added_effort(blind, ["nothing"]), chi)
+    silent = replace(blind, joints=tuple(replace(joint, adds=None) for joint in blind.joints))
+    (tmp_path / "silent").write_bytes(runtime_bytes(silent, chi))
+    for sensor in ("motor-gravity", "motor-friction:0.5"):
+        path = adding(tmp_path, declared_sensors(robot, sensor), chi, ["gravity+friction:0.8"])
+        assert ask(path, "") and np.all(out[:, 0] == 1.0)
+        for texts in ("nothing", "gravity"):
+            assert not ask(path, texts) and b"leave `robot_adds` empty" in laws.why()
+    assert not ask(tmp_path / "silent", "") and not ask(tmp_path / "silent", "nothing")
+
+
 # --- streamed references
 
 
@@ -1056,5 +1143,6 @@ def test_streamed_references_are_put_into_order_and_what_is_wrong_is_counted(law
     assert news() == "references refused: 2 not newer than the one before" and news() == ""
     assert np.array_equal(out, values) and len(before) == 9
     assert take() and take(stamp=99.996)  # without a stamp there is no order
+    assert take(stamp=50.0, now=50.01) and not take(stamp=49.99, now=50.02)  # the clock is set back: it begins anew
     laws.reader_delete(reader)
     laws.refused_delete(refused)

@@ -20,7 +20,7 @@ from ros2_dynid.sim.simulated_robot import SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
-SECONDS, PERIOD = 12.0, 1e-3
+SECONDS, PERIOD = 6.0, 1e-3
 
 
 def reference(seed: int) -> tuple[np.ndarray, ...]:

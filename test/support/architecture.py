@@ -31,6 +31,7 @@ LAYERS = (
             "errors",
             "progress",
             "codec",
+            "output_files",
             "atomic",
             "confined",
             "processes",

@@ -16,11 +16,15 @@ TABLE_6 = {
     "ZZ1": 5.0186, "XX2": -2.05, "XY2": 0.7, "XZ2": -1.07, "YZ2": 0.65, "ZZ2": 6.55, "MX2": 4.3, "MY2": 0.6,
     "XX3": 0.7634, "XY3": 0.6872, "XZ3": 0.55, "YZ3": -0.6, "ZZ3": 0.9646, "MX3": 0.528, "MY3": 1.14,
 }  # fmt: skip
-"""Base parameters of seed 001, Table 6, as standard parameters that lead to them."""
+"""Base parameters of Gautier 1992, Table 6, as standard parameters that lead to them."""
+
+
+FEW_STEPS = {"time_budget_s": 1000.0, "starts": 1, "iterations": 5}
+"""Options of a short search whose result does not depend on the speed of the machine."""
 
 
 def three_dof(velocity: float = 3.0, *, parameters: bool = True, **limits: float) -> Robot:
-    """Return the robot of seed 001, Table 1, with limits of +-pi rad, 10 rad/s^2 and 200 N.m."""
+    """Return the robot of Gautier 1992, Table 1, with limits of +-pi rad, 10 rad/s^2 and 200 N.m."""
     values = {"lower": -np.pi, "upper": np.pi, "velocity": velocity, "acceleration": 10.0, "effort": 200.0} | limits
     bounds = Limits(**values)
     joints = (

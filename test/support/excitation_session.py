@@ -14,12 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from follower import Follower
-from ros2_dynid.control.excitation_machine import (
-    ExcitationTick,
-    GoalRefused,
-    JointStateArrived,
-    Phase,
-)
+from ros2_dynid.control.excitation_events import ExcitationTick, GoalRefused, Phase
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot

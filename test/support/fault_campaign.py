@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The fault campaign: missions of a small fast robot, each met by one fault at a random moment, under a watchdog.
+"""The fault campaign: missions of a small fast robot, each met by one or two faults, under a watchdog.
 
 A lane is one graph of real nodes in a domain of its own: `motion` (robot from a file), `description` (robot from
 robot_description, time from /clock) and `effort` (streamed torques). sim_robot is behind fault_proxy. After every run
@@ -16,6 +16,7 @@ import random
 import resource
 import signal
 import sys
+import termios
 import threading
 import time
 import traceback
@@ -35,7 +36,7 @@ from rclpy.parameter import Parameter
 from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
 from rosgraph_msgs.msg import Clock
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -66,6 +67,10 @@ second for the way there."""
 SLOWLY = "frozen values"
 """A fault that shows when the reference has moved on by the tracking tolerance only."""
 SIM_RATE = 250.0
+AND = " + "
+"""Between the names of two faults that meet in one run."""
+LATER = 0.3
+"""The second of two faults comes up to this much later [s]."""
 STALE = 0.15
 """Longest silence that the excitation accepts [s]."""
 HALF_SECOND = 1.0
@@ -122,12 +127,48 @@ class Run:
     sent: list[str] = field(default_factory=list)
 
 
+class Output:
+    """What a node writes, on its way to a file: by a terminal or by a pipe, which can be stopped."""
+
+    def __init__(self, path: Path, *, terminal: bool) -> None:
+        self._path, self._flows, self._terminal = path, threading.Event(), terminal
+        self._reader, self.writer = os.openpty() if terminal else os.pipe()
+        self._flows.set()
+        threading.Thread(target=self._pass_on, daemon=True).start()
+
+    def _pass_on(self) -> None:
+        with self._path.open("ab") as file, contextlib.suppress(OSError):  # a terminal whose writers are gone
+            while self._flows.wait() and (data := os.read(self._reader, 4096)):
+                file.write(data)
+                file.flush()
+        os.close(self._reader)
+
+    def stop(self) -> None:
+        self._flows.clear()
+        if self._terminal:
+            termios.tcflow(self.writer, termios.TCOOFF)
+            return
+        full = os.open(f"/proc/self/fd/{self.writer}", os.O_WRONLY | os.O_NONBLOCK)
+        for _ in range(2):  # the thread may take one more piece
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(full, b"\n" * 4096)
+            time.sleep(0.002)
+        os.close(full)
+
+    def go_on(self) -> None:
+        if self._terminal:
+            termios.tcflow(self.writer, termios.TCOON)
+        self._flows.set()
+
+
 class Nodes:
     """Nodes by name, forked from a process that has imported them: one that was killed is replaced at once."""
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self._processes, self._folder = processes, folder
         self._arguments: dict[str, list[str]] = {}
+        self._outputs: dict[str, Output] = {}
         self._number = 0
         self.running: dict[str, Any] = {}
 
@@ -138,8 +179,16 @@ class Nodes:
 
     def start(self, node: str) -> Any:
         self._number += 1
-        self.running[node] = self._processes.start(f"{node}_{self._number}", self._arguments[node])
+        name = f"{node}_{self._number}"
+        output = self._outputs[node] = Output(self._folder / f"{name}.log", terminal=self._number % 2 == 0)
+        self.running[node] = self._processes.start(name, self._arguments[node], output=output.writer)
         return self.running[node]
+
+    def stop_output(self, node: str) -> Callable[[], None]:
+        """Let nobody take what a node writes, as Ctrl-S or a hung log collector does; return what ends that."""
+        output = self._outputs[node]
+        output.stop()
+        return output.go_on
 
     def kill(self, node: str) -> None:
         process = self.running.pop(node)
@@ -189,6 +238,7 @@ class Lane(Node):
         self._own_pauses = file_of(folder, os.getpid())
         watch_pauses(self._own_pauses)
         self._later = Later()
+        self._stop = self.create_publisher(Bool, "stop", LATCHED)
         self.create_subscription(ExcitationState, "excitation_state", self._on_excitation_state, LATCHED)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self)
@@ -262,6 +312,16 @@ class Lane(Node):
 
         return act
 
+    def output_stopped(self, node: str) -> Callable[[random.Random], None]:
+        """Let the terminal or pipe of a node take nothing, while a line is written to it."""
+
+        def act(_: random.Random) -> None:
+            self._healing.append(self.nodes.stop_output(node))
+            # a subscription that does not match makes who publishes log a line
+            self.create_subscription(JointTrajectory, "joint_trajectory", lambda message: None, LATCHED)
+
+        return act
+
     def full_disk(self, node: str) -> Callable[[random.Random], None]:
         """Let files of a node grow no more, as on a full disk."""
 
@@ -274,6 +334,10 @@ class Lane(Node):
 
         return act
 
+    def suite_stopped(self, _: random.Random) -> None:
+        self._stop.publish(Bool(data=True))
+        self._healing.append(lambda: self._stop.publish(Bool(data=False)))
+
     def killed(self, node: str) -> Callable[[random.Random], None]:
         def act(_: random.Random) -> None:
             self.nodes.kill(node)
@@ -283,10 +347,20 @@ class Lane(Node):
 
         return act
 
+    def describe_guard(self, **more: Any) -> None:
+        self.nodes.describe("guard", (), robot=self.robot_path, stale_seconds=STALE, tracking_tolerance=0.2,
+                             stop_deceleration=35.0, **more)  # fmt: skip
+
     def restart(self, node: str) -> None:
         self.nodes.start(node)
         if node == "sim_robot":
             self.watchdog.forget()
+
+    def strike_too(self, fault: str, index: int, rng: random.Random) -> None:
+        """Let a second fault come, unless its run is over; a process that is gone already can get no other."""
+        with self._healer, contextlib.suppress(KeyError, ProcessLookupError):
+            if self._running == index:
+                self.faults()[fault](rng)
 
     def heal(self, index: int) -> None:
         """End the fault of a run, unless that run is over."""
@@ -354,8 +428,12 @@ class Lane(Node):
         self._bag_state = {}
         self._sent_before, self.proxy.published = self.proxy.published, []
 
+        first, *second = fault.split(AND)
+
         def strike() -> None:
-            self.faults()[fault](rng)
+            self.faults()[first](rng)
+            for name in second:
+                self._later.do(rng.uniform(0.0, LATER), lambda name=name: self.strike_too(name, index, rng))
             self._later.do(lasts, lambda: self.heal(index))
 
         self._running = index
@@ -394,10 +472,11 @@ class Lane(Node):
             if not path.is_dir():
                 continue
             self._seen_bags.add(path)
-            total += self._check_bag(path)
+            total += self._check_bag(path, written=path == max((self.folder / "recordings").glob("*")))
         return total
 
-    def _check_bag(self, path: Path) -> int:
+    def _check_bag(self, path: Path, written: bool) -> int:
+        """Look at a bag; written: it is the last one, which a recorder that was killed was writing."""
         try:
             found = bag_messages(path)
         except Exception as error:
@@ -413,9 +492,9 @@ class Lane(Node):
         if not any(sent[k : k + len(found)] == found for k in starts):
             what = f"{path.name}: its {len(found)} joint states are not what was sent without a gap"
             self.watchdog.note(what, danger=True)
-        elif "killed" in self._bag_state:
+        elif "killed" in self._bag_state and written:
             last = max(time_ for time_, data in published if data == found[-1])
-            lost = self._bag_state["killed"] - last
+            lost = max((time_ for time_, _ in published if time_ <= self._bag_state["killed"]), default=last) - last
             if lost > HALF_SECOND:
                 self.watchdog.note(f"{path.name}: the last {lost:.2f} s before the kill are lost", danger=True)
         return len(found)
@@ -449,7 +528,8 @@ class MotionLane(Lane):
             self._clock_offset, self._clock_runs = 0, True
             self._clock_count, self._clock_every = 0, 1
             self.create_subscription(Clock, "truth_clock", self._on_clock, 10)
-        for node in ("sim_robot", "recorder", "excitation"):
+        self.describe_guard(use_sim_time=self.sim_time)
+        for node in ("sim_robot", "recorder", "excitation", "guard"):
             self.nodes.start(node)
         if not self.until(self.planned, 60.0):
             raise RuntimeError(f"the graph did not start: {self.refusal or self.nodes.last_words()}")
@@ -484,8 +564,10 @@ class MotionLane(Lane):
             "none": lambda rng: None,
             **self.state_faults(),
             **self.command_faults(),
-            **{f"{node} killed": self.killed(node) for node in ("excitation", "recorder", "sim_robot")},
-            **{f"{node} paused": self.paused(node) for node in ("excitation", "recorder", "sim_robot")},
+            **{f"{node} killed": self.killed(node) for node in ("excitation", "recorder", "sim_robot", "guard")},
+            **{f"{node} paused": self.paused(node) for node in ("excitation", "recorder", "sim_robot", "guard")},
+            "output of the excitation stopped": self.output_stopped("excitation"),
+            "the stop of the suite": self.suite_stopped,
             "full disk": self.full_disk("recorder"),
             "full disk of the excitation": self.full_disk("excitation"),
             "stop": lambda rng: self.asked("excitation/stop"),
@@ -640,8 +722,10 @@ class EffortLane(Lane):
         self.nodes.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0)
         perfect_model(self.robot, self.folder / "model.yaml")
         self.nodes.describe("feedforward", (), robot=self.robot_path, model=self.folder / "model.yaml",
-                             output="effort", rate=SIM_RATE, background_rate=10.0, priority=0)  # fmt: skip
-        for node in ("sim_robot", "recorder", "feedforward"):
+                             output="effort", rate=SIM_RATE, background_rate=10.0, priority=0,
+                             robot_adds="['nothing']")  # fmt: skip
+        self.describe_guard()
+        for node in ("sim_robot", "recorder", "feedforward", "guard"):
             self.nodes.start(node)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
         self._braked = False
@@ -661,8 +745,10 @@ class EffortLane(Lane):
             "none": lambda rng: None,
             **self.state_faults(),
             **self.command_faults(),
-            **{f"{node} killed": self.killed(node) for node in ("feedforward", "recorder")},
-            **{f"{node} paused": self.paused(node) for node in ("feedforward", "recorder")},
+            **{f"{node} killed": self.killed(node) for node in ("feedforward", "recorder", "guard")},
+            **{f"{node} paused": self.paused(node) for node in ("feedforward", "recorder", "guard")},
+            "output of the feedforward stopped": self.output_stopped("feedforward"),
+            "the stop of the suite": self.suite_stopped,
             "full disk": self.full_disk("recorder"),
             "deactivated": self.deactivated,
             "a small payload": lambda rng: self.payload(0.1),
@@ -817,9 +903,11 @@ def fault_names(kind: str) -> list[str]:
     return list(LANES[kind].faults(LANES[kind].__new__(LANES[kind])))
 
 
-def plan_of(kind: str, runs: int, seed: int) -> list[tuple[int, str]]:
-    """Return which fault each run of a lane meets."""
-    return list(enumerate(schedule(fault_names(kind), runs, seed)))
+def plan_of(kind: str, runs: int, seed: int, pairs: float = 0.0) -> list[tuple[int, str]]:
+    """Return which fault each run of a lane meets; pairs: share of the runs that meet a second one."""
+    names, rng = fault_names(kind), random.Random(f"{seed} {kind} pairs")
+    chosen = schedule(names, runs, seed)
+    return [(k, name + AND + rng.choice(names) if rng.random() < pairs else name) for k, name in enumerate(chosen)]
 
 
 def campaign(

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from follower import Follower
-from ros2_dynid.control.excitation_machine import MOVING, ExcitationTick, JointStateArrived, Phase, Stop
+from ros2_dynid.control.excitation_events import MOVING, ExcitationTick, Phase, Stop
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.recording.live import StampClock

@@ -29,11 +29,12 @@ from ros2_dynid.control.feedforward_events import (
     StreamedPoint,
     UnreadableReference,
 )
-from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.feedforward_machine import GUARDS, FeedforwardMachine
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.control.stop_switch import STOP_SET, HoldBack
 from ros2_dynid.control.torque_limiter import LONGEST_STEP
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.joint_state import State
@@ -86,7 +87,7 @@ class Fuzz:
         self.ways = []
         self.places: list[np.ndarray] = []
         self.endings = 0
-        self.halted = False
+        self.halted = self.held_back = False
         self.described = seed % 4 != 3
 
     def point(self):
@@ -171,6 +172,9 @@ class Fuzz:
             command_names=() if rng.random() < 0.5 else (NAMES[2], NAMES[0], NAMES[1]),
             robot_adds=self.adds,
         )
+        if rng.random() < 0.5:  # what guards a motion stays: only then another ramp or law is taken while it moves
+            now = self.machine.law.settings
+            settings = replace(settings, **{name: getattr(now, name) for name in GUARDS})
         return OptionsChanged(self.now, settings, try_only=bool(rng.random() < 0.3))
 
     def event(self):
@@ -198,6 +202,8 @@ class Fuzz:
                 ),
             ),
             (0.965, lambda: DeactivateFeedforward(self.now)),
+            (0.9654, lambda: HoldBack(self.now, STOP_SET)),
+            (0.9674, lambda: HoldBack(self.now, None)),
             (0.975, lambda: AskFiller(self.now)),
             (0.98, self.temperature),
             (0.982, lambda: StopFeedforward(self.now)),
@@ -234,6 +240,9 @@ class Fuzz:
         if outcome.trajectory is not None:
             self._check_trajectory(event, outcome.trajectory, limits)
         self._check_halted(event, before, outcome)
+        if isinstance(event, HoldBack):
+            self.held_back = event.reason is not None
+        assert sending or machine.state not in SENDING or not self.held_back, "nothing begins while the stop is set"
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
             assert machine.law.declaration.command is not None, "nothing is sent while it is not declared"

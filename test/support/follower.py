@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.control.excitation_machine import (
+from ros2_dynid.control.checked_motion import checked_motion
+from ros2_dynid.control.excitation_events import (
     ActivateExcitation,
-    ExcitationMachine,
     ExcitationTick,
-    JointStateArrived,
     ParametersChanged,
     Phase,
     RobotChanged,
     Start,
-    checked_motion,
 )
+from ros2_dynid.control.excitation_machine import ExcitationMachine
+from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import reference
@@ -47,7 +47,7 @@ class Follower:
         self.now = 100.0
         self.desired = np.array([0.0, -1.0, 0.0]), np.zeros(3)
         self.sent, self.arriving, self.announced = [], [], []
-        self.followed, self.begin = None, 0.0
+        self.followed, self.begin, self.ends, self.state = None, 0.0, 0.0, None
         self.tampered = lambda state: state
         self.silent = self.deaf = self.paused = False
         self.fastest, self.hardest = np.zeros(3), np.zeros(3)
@@ -59,6 +59,7 @@ class Follower:
 
     def publish(self, points, delay, number):
         self.sent.append((self.now, self.machine.phase, points))
+        self.ends = self.now + delay + points.duration
         if not self.lost(len(self.sent)):
             self.arriving.append((self.now + self.latency, points, delay))
         return self.now
@@ -80,6 +81,14 @@ class Follower:
         from dataclasses import replace
 
         return self.do(ParametersChanged(self.now, replace(self.machine.settings, **changes)))
+
+    def force(self, **changes):
+        """Change settings in mid-motion, as nobody can, to see one guard of it without the others."""
+        from dataclasses import replace
+
+        machine = self.machine
+        machine.settings = replace(machine.settings, **changes)
+        machine._watch.use(machine.limits, machine.settings)
 
     @property
     def measured(self):
@@ -116,6 +125,7 @@ class Follower:
             state = State(self.robot.active_names, q.copy(), dq.copy(), np.zeros(3), int(self.now * 1e9))
             state = self.tampered(state)
             if state is not None:
+                self.state = state
                 self.do(JointStateArrived(self.now, state, self.now if state.stamp == 0 else 1e-9 * state.stamp))
         self.do(ExcitationTick(self.now))
 
@@ -124,9 +134,13 @@ class Follower:
             self.step()
 
     def until(self, *phases, limit=30.0):
+        self.wait(lambda: self.machine.phase in phases, f"one of {[phase.name for phase in phases]}", limit)
+
+    def wait(self, done, what, limit=30.0):
+        """Let time pass until it is done; fail after `limit` [s] of the robot's time."""
         end = self.now + limit
-        while self.machine.phase not in phases:
-            assert self.now < end, f"{self.machine.phase} instead of {phases}"
+        while not done():
+            assert self.now < end, f"{what} did not come within {limit:g} s: {self.machine.phase}"
             self.step()
 
     def running(self, seconds=1.0):
@@ -137,8 +151,7 @@ class Follower:
         self.run(seconds)
 
     def until_moving(self):
-        while np.max(np.abs(self.desired[1])) < 0.02:
-            self.step()
+        self.wait(lambda: np.max(np.abs(self.desired[1])) >= 0.02, "a motion")
 
     @property
     def reason(self):

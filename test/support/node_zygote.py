@@ -29,7 +29,7 @@ from ros2_dynid.processes import Processes, end_with_parent
 from zygote import exit_code
 
 PR_SET_CHILD_SUBREAPER = 36
-NODES = ("excitation", "feedforward", "identification", "panel", "payload_bridge", "recorder", "sim_robot")
+NODES = ("excitation", "feedforward", "guard", "identification", "panel", "payload_bridge", "recorder", "sim_robot")
 
 
 class Adopted:
@@ -67,9 +67,12 @@ class Adopted:
 class ForkedNodes(Processes):
     """Processes that are forked where they are nodes."""
 
-    def start(self, name: str, arguments: Sequence[str], *, talk: bool = False) -> subprocess.Popen[str]:
-        with (self._logs / f"{name}.log").open("w", encoding="utf-8") as log:
-            node = _zygote().fork(arguments, self._environment, log.fileno())
+    def start(
+        self, name: str, arguments: Sequence[str], *, talk: bool = False, output: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Start a node; what it says goes to a log file, or to the file descriptor `output`."""
+        with (self._logs / f"{name}.log").open("a", encoding="utf-8") as log:
+            node = _zygote().fork(arguments, self._environment, log.fileno() if output is None else output)
         self._running[name] = node  # type: ignore[assignment]
         return node  # type: ignore[return-value]
 

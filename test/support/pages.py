@@ -14,13 +14,20 @@ COMMANDS = ("dynid ", "./dynid ", "cmake ")
 """What a line of a block that is not marked as bash starts with if it is a command."""
 
 
+OUTPUT = "<!-- output -->"
+
+
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language ("indented" without a fence), its text and the line it starts at."""
+    """A code block: its language ("indented" without a fence), its text and the line it starts at.
+
+    quoted: it is what the commands above it print; the page says so by OUTPUT in the line before it.
+    """
 
     language: str
     text: str
     line: int
+    quoted: bool = False
 
 
 def pages() -> list[Path]:
@@ -38,7 +45,8 @@ def blocks(text: str) -> list[Block]:
         if fence:
             end = next((j for j in range(k + 1, len(lines)) if lines[j].startswith("```")), None)
             assert end is not None, f"the block of line {k + 1} has no end"
-            found.append(Block(fence[1], "\n".join(lines[k + 1 : end]), k + 2))
+            quoted = k > 0 and lines[k - 1] == OUTPUT
+            found.append(Block(fence[1], "\n".join(lines[k + 1 : end]), k + 2, quoted))
             k = end + 1
         elif lines[k].startswith("    ") and (k == 0 or not lines[k - 1].strip()):
             end = k

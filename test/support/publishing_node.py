@@ -38,6 +38,9 @@ class Log:
 class OneNode:
     """A node whose clock stands at 9.5 s; `made` has its publishers and callbacks by name, `log` what it says."""
 
+    def resolve_topic_name(self, name):
+        return f"/{name.strip('/')}"
+
     def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
         self.made, self.log = {}, Log()
         self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from follower import PERIOD, Follower
-from ros2_dynid.control.excitation_machine import (
+from ros2_dynid.control.excitation_events import (
     MOVING,
     ActivateExcitation,
     ConnectionProblem,

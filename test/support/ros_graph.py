@@ -50,6 +50,7 @@ class Graph:
             "excitation": {"folder": folder / "trajectories", "planning_seconds": 2.0, "start_delay": 0.5,
                            "stale_seconds": 1.0, "duration": 5.0, "priority": 0},
             "feedforward": {"priority": 0},
+            "panel": {"port": 0, "token_file": folder / "token"},
             "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         }  # fmt: skip
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 import struct
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import urdf_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
 from ros2_dynid.excitation.static import approach
-from ros2_dynid.excitation.trajectory import load_trajectory, save_trajectory
+from ros2_dynid.excitation.trajectory import save_trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
@@ -24,7 +24,7 @@ from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.sim.mjcf import body_tree
 from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
 from ros2_dynid.usecases.mjcf import add_shapes, link_names, mjcf_files, stl_bytes
-from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, finite_or_none, plan, true_clearance
+from ros2_dynid.usecases.plan import PlanRequest, Surroundings, finite_or_none, plan, true_clearance
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.robot_source import RobotSource
 from ros2_dynid.usecases.tool import find_sensor_link
@@ -136,22 +136,22 @@ def test_shapes_keep_their_size_and_meshes_become_files():
         assert np.array_equal(np.reshape(row[3:12], (3, 3)), corners[faces[k]]) and row[12] == 0
 
 
-def test_shapes_and_what_is_missing_of_them_come_from_the_urdf_of_the_chain(monkeypatch):
-    asked = []
-
-    def bodies(robot, file, **chain):
-        asked.append((robot, file, chain))
-        return [Body("a", 1, np.eye(4), "box", (0.2, 0.4, 0.6), (1.0, 1.0, 1.0, 1.0))], ["a mesh is missing"]
-
-    monkeypatch.setattr("ros2_dynid.usecases.mjcf.urdf_bodies", bodies)
-    chain = {"base_link": "b", "tip_link": "t", "hold": {"x": 1.0}}
-    made = mjcf_files(DEMO3, standard_vector(DEMO3), urdf=Path("a.urdf"), chain=chain)
-    assert asked == [(DEMO3, Path("a.urdf"), chain)] and "a mesh is missing" in made.notes
-    assert list(made.files) == ["demo3.xml"] and b'type="box"' in made.files["demo3.xml"]
-    mjcf_files(DEMO3, standard_vector(DEMO3), urdf=Path("a.urdf"))
-    assert asked[1][2] == {"base_link": None, "tip_link": None, "hold": {}}
-    assert list(mjcf_files(DEMO3, standard_vector(DEMO3), name="mine").files) == ["mine.xml"]
-    assert len(asked) == 2, "without a URDF there are no shapes"
+def test_shapes_and_what_is_missing_of_them_come_from_the_urdf(tmp_path):
+    rng = np.random.default_rng(0)
+    box, mesh = '<box size="0.2 0.4 0.6"/>', '<mesh filename="none.stl"/>'
+    links = [
+        urdf_text.link(name, rng).replace("</link>", f"<visual><geometry>{shape}</geometry></visual></link>")
+        for name, shape in (("one", box), ("two", mesh))
+    ]
+    joints = [urdf_text.joint("a", "base", "one"), urdf_text.joint("b", "one", "two")]
+    text = urdf_text.urdf(urdf_text.link("base"), *links, *joints)
+    (tmp_path / "arm.urdf").write_text(text)
+    robot = load_robot(tmp_path / "arm.urdf")
+    made = mjcf_files(robot, standard_vector(robot), urdf=tmp_path / "arm.urdf", name="mine")
+    assert list(made.files) == ["mine.xml"] and b'type="box"' in made.files["mine.xml"]
+    assert any("two" in str(note) for note in made.notes)
+    bare = mjcf_files(robot, standard_vector(robot))
+    assert b'type="box"' not in bare.files[f"{robot.name}.xml"], "without a URDF there are no shapes"
 
 
 # --- plans
@@ -190,27 +190,6 @@ def test_limits_of_a_request_hold_beside_the_robots():
     assert true_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
 
 
-@pytest.mark.parametrize("method", [PlanMethod.STATIC, PlanMethod.RAMPS])
-def test_slow_trajectories_are_written_with_their_figures(tmp_path, method):
-    request = PlanRequest(
-        RobotSource("demo3"), str(tmp_path / "slow.yaml"), method, poses=4, hold_time=0.5, seed=3, margin=0.1,
-        start=(0.1, -0.4, 0.2), max_velocity=0.9, csv=str(tmp_path / "slow.yaml"), rehearsal=str(tmp_path / "reh.yaml"),
-        rehearsal_speed=0.25, rate=50.0,
-    )  # fmt: skip
-    outcome = plan(request)
-    written = load_trajectory(tmp_path / "slow.yaml")
-    assert outcome.duration == pytest.approx(written.duration, abs=0.03) and outcome.method is method
-    assert outcome.start == pytest.approx((0.1, -0.4, 0.2)) and outcome.joints == DEMO3.active_names
-    assert (tmp_path / "slow.csv").exists() and outcome.file == str(tmp_path / "slow.yaml")
-    slow = load_trajectory(tmp_path / "reh.yaml")
-    assert slow.duration == pytest.approx(4 * outcome.duration, rel=0.01)
-    use = use_of(DEMO3, written.curve, bounds_of(DEMO3, 0.0, request.caps), known_parameters(DEMO3))
-    for kind, value in use.items():
-        assert outcome.use[kind] == pytest.approx(value, rel=0.05, abs=0.01), kind
-    assert max(outcome.use.values()) <= 0.9 + 1e-6 and outcome.robot == "demo3" and outcome.seconds > 0
-    assert outcome.rows > 0 and outcome.rows % 3 == 0
-
-
 def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
     move = approach(DEMO3, [0.0, -0.5, 0.0], [0.6, 0.3, -0.4])
     save_trajectory(tmp_path / "move.yaml", move, 100.0)
@@ -223,9 +202,9 @@ def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
     assert outcome.clearance is None and outcome.at is None and outcome.pair is None
     for key in ("save", "screenshot"):
         with pytest.raises(InputError, match="no folder"):
-            preview(replace(request, **{key: str(tmp_path / "no" / "x")}))
+            preview(replace(request, **{"overwrite": True, key: str(tmp_path / "no" / "x")}))
     with pytest.raises(InputError, match="needs collision shapes"):
-        preview(replace(request, surroundings=Surroundings(floor=-0.3)))
+        preview(replace(request, overwrite=True, surroundings=Surroundings(floor=-0.3)))
 
 
 # --- tools and the mission

@@ -42,7 +42,8 @@ def recordings(tmp_path_factory):
 @pytest.fixture(scope="module")
 def identified(recordings, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    request = IdentifyRequest(ROBOT, recordings[:1], recordings[:1], output=str(folder))
+    other = stored(folder.parent / "other.npz", seed=9)
+    request = IdentifyRequest(ROBOT, recordings[:1], (other,), output=str(folder))
     return identify(request), folder
 
 
@@ -81,7 +82,7 @@ def test_payload_and_gains(recordings):
 
 def test_check_and_report(recordings, identified, tmp_path):
     _, folder = identified
-    outcome = check(CheckRequest(ROBOT, recordings[0]))
+    outcome = check(CheckRequest(ROBOT, recordings[:1]))
     assert outcome.rate == pytest.approx(1000.0, rel=0.01) and len(outcome.joints) == 6
     assert any(problem.kind == "missing_velocity" for problem in outcome.problems)
     assert report(ReportRequest((str(folder),), figures=False)).report == str(folder / "report.html")

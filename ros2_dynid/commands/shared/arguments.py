@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ros2_dynid.commands.shared.command import numbers
@@ -74,7 +76,7 @@ def add_robot_arguments(
 
     Not `required`: --robot may be left out; args.robot is None then.
     """
-    text = help_text or "URDF, xacro or robot file (YAML), or the name of a shipped robot such as puma560"
+    text = help_text or "URDF, xacro, MJCF or robot file (YAML), or the name of a shipped robot such as puma560"
     if positional:
         parser.add_argument("robot", metavar="ROBOT", help=text)
     else:
@@ -98,6 +100,30 @@ def add_robot_arguments(
     group.add_argument(
         "--joint-limits", metavar="FILE", help="MoveIt joint_limits.yaml: velocity and acceleration limits"
     )
+    group.add_argument(
+        "--robot-driver",
+        metavar="NAME",
+        default="",
+        help="preset of the robot's driver (ur, franka, ...; config/drivers): what its efforts hold and what it adds",
+    )
+
+
+RECORDINGS = (".mcap", ".db3", ".bag", ".csv", ".npz", ".zstd", ".zst")
+DESCRIPTIONS = (".urdf", ".xacro")
+"""How the names of recordings and of descriptions of robots end."""
+
+
+def looks_like_robot(path: str) -> bool:
+    """Return whether a path is named as a robot description."""
+    return path.lower().endswith((*DESCRIPTIONS, ".xml", ".yaml", ".yml")) and not Path(path).is_dir()
+
+
+def sort_robot(args: argparse.Namespace) -> None:
+    """Exchange the robot and the one recording that is named as a robot, if the robot is named as a recording."""
+    robots = [path for path in args.recordings if looks_like_robot(path)]
+    if len(robots) == 1 and (args.robot.lower().endswith(RECORDINGS) or Path(args.robot).is_dir()):
+        args.recordings = [args.robot if path == robots[0] else path for path in args.recordings]
+        args.robot = robots[0]
 
 
 def parse_hold(items: list[str]) -> dict[str, float]:
@@ -128,6 +154,7 @@ def robot_source(args: argparse.Namespace) -> RobotSource:
         hold=parse_hold(args.hold),
         joint_limits=args.joint_limits,
         gravity=args.gravity,
+        robot_driver=args.robot_driver,
     )
 
 
@@ -163,8 +190,15 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--columns",
         metavar="MAP",
         help="headers of a CSV or npz file: time=stamp,elbow.position=q3,...; {name}.effort=tau_{j} stands for all "
-        "joints ({j} counts from 1, {i} from 0); or a YAML file",
+        "joints ({j} counts from 1, {i} from 0); or a YAML file; or, without a header, time,elbow.position,-,...",
     )
+    group.add_argument(
+        "--format",
+        choices=("auto", "rtde", "franka"),
+        default="auto",
+        help="whose log a CSV file is: RTDE of Universal Robots, libfranka (default: by its header)",
+    )
+    group.add_argument("--episode", metavar="N", type=int, help="episode of a LeRobot data set (default: all)")
     group.add_argument(
         "--time-unit", choices=tuple(TIME_UNITS), default="s", help="time unit of a CSV or npz file (default: s)"
     )
@@ -192,7 +226,8 @@ def reading_of(args: argparse.Namespace) -> Reading:
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
     columns = parse_columns(args.columns) or None
-    return Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)
+    reading = Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)
+    return replace(reading, format=args.format, episode=args.episode)
 
 
 def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
@@ -226,8 +261,9 @@ def add_sensor_argument(parser: argparse.ArgumentParser) -> None:
         "--sensor",
         metavar="SENSOR",
         default="auto",
-        help="where efforts are measured: motor (includes rotor inertia and friction), link (torque sensor, includes "
-        "neither), or link+Fc (includes some of Ia, Fv, Fc); for all joints, or JOINT=link,JOINT=motor. auto "
+        help="what efforts hold: motor (rotor inertia and friction too), link (torque sensor, neither), or link+Fc "
+        "(some of Ia, Fv, Fc); with -gravity (motor-gravity) without gravity, which the robot compensates itself, with "
+        "-friction:0.8 without that share of friction; for all joints, or JOINT=link,JOINT=motor. auto "
         "(default): as in the robot file, else motor, with a warning if the data disagree; found: chosen on held-out "
         "data",
     )
@@ -263,7 +299,14 @@ def parse_gains(items: list[str]) -> dict[str, float]:
 
 
 def add_surroundings_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add --floor, --box, --collision, --no-collision and --collision-margin."""
+    """Add --floor, --box, --collision, --no-collision, --collision-margin and --package-path."""
+    group.add_argument(
+        "--package-path",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of ROS packages to look for meshes (package://) in, before those of AMENT_PREFIX_PATH; repeatable",
+    )
     group.add_argument("--floor", metavar="Z", type=float, help="height of a floor in the base frame [m]")
     group.add_argument(
         "--box",
@@ -286,6 +329,9 @@ def surroundings_of(args: argparse.Namespace) -> Surroundings:
 
     if args.box is not None and len(args.box) != 6:
         raise InputError(f"--box has {len(args.box)} numbers", "give six: x,X,y,Y,z,Z [m]")
+    if args.package_path:
+        places = [*args.package_path, os.environ.get("ROS_PACKAGE_PATH", "")]
+        os.environ["ROS_PACKAGE_PATH"] = os.pathsep.join(filter(None, places))
     return Surroundings(
         collisions=args.collision is not None or not args.no_collision,
         file=args.collision,

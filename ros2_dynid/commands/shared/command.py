@@ -3,8 +3,9 @@
 """What a command is: a module with add_parser, run and show.
 
 `add_parser(subparsers)` describes the arguments, `run(args)` returns a typed outcome, and `show(outcome, console)`
-prints it for people; with `--json` the fields of the outcome are printed instead. A module may have `finish(args)`, for
-what stays after the outcome is printed, such as a page that is open.
+prints it for people; with `--json` the fields of the outcome are printed instead. A module may have `SHOW_OPTIONS`, the
+options that its `show` takes, `exit_code(args, outcome)`, and `finish(args)` for what stays after the outcome is
+printed, such as a page that is open.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Terminal output: consoles, progress bars, and tables that fit the width."""
+"""Terminal output: consoles, progress bars, tables that fit the width, and the figures of a body."""
 
 from __future__ import annotations
 
@@ -16,14 +16,22 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from ros2_dynid.identification.validation.verdict import Remark
+    from ros2_dynid.usecases.payload import PayloadOutcome
+    from ros2_dynid.usecases.tool import ToolOutcome
+
 _WIDE = 10_000
 
 
 def console_of(*, no_color: bool, stderr: bool = False) -> Console:
-    """Return a console; with `no_color` it writes no escape sequence at all, not even for bold."""
+    """Return a console; with `no_color` it writes no escape sequence at all, not even for bold.
+
+    Text that does not go to a terminal is not wrapped: a line of a file or a pipe is a sentence or a row.
+    """
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, color_system=None if no_color else "auto")
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else _WIDE
+    return Console(stderr=stderr, highlight=False, color_system=None if no_color else "auto", width=width)
 
 
 @contextlib.contextmanager
@@ -115,7 +123,42 @@ def print_table(
         console.print(caption, markup=False, style="dim")
 
 
+STYLES = {"problem": "bold red", "warning": "yellow", "good": "green", "red": "bold red", "green": "green"}
+"""How the levels of a verdict, or of a check, look; others are plain, `yellow` is itself."""
+
+
+def print_levels(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+    """Print levels and sentences; on a terminal, wrapped lines stay beside the level they belong to."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if console.width >= _WIDE:
+        for level, text in rows:
+            console.print(f"{level:8s} {text}", markup=False, soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for level, text in rows:
+        table.add_row(Text(level, STYLES.get(level, level if level == "yellow" else "")), Text(text))
+    console.print(table)
+
+
+def print_verdict(console: Console, verdict: Sequence[Remark]) -> None:
+    """Print the remarks of a verdict."""
+    print_levels(console, [(remark.level.value, remark.text) for remark in verdict])
+
+
 def print_notes(console: Console, notes: Sequence[str]) -> None:
     """Print notes, a line each."""
     for note in notes:
         console.print(f"note: {note}", style="yellow", markup=False)
+
+
+def print_body(outcome: PayloadOutcome | ToolOutcome, console: Console) -> None:
+    """Print the body of a payload or a tool, +- one standard deviation."""
+    std = outcome.std
+    console.print(f"  mass     {outcome.mass:.4f} +- {std.mass:.4f} kg")
+    for axis, value, error in zip("xyz", outcome.com, std.com, strict=True):
+        console.print(f"  com {axis}    {value:.5f} +- {error:.5f} m")
+    for i, k in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
+        name = f"I{'xyz'[i]}{'xyz'[k]}"
+        console.print(f"  {name}      {outcome.inertia[i][k]:.6f} +- {std.inertia[i][k]:.6f} kg.m^2")

@@ -11,12 +11,10 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.decisions.friction_selection import Trial, select_terms
+from ros2_dynid.identification.decisions.friction_selection import DEFAULTS, FrictionThresholds, Trial, select_terms
 from ros2_dynid.identification.friction_columns import (
     AUTO,
-    DEFAULTS,
     SHAPE_STEP,
-    FrictionThresholds,
     build_standstill_terms,
     change_shape,
     list_candidate_terms,
@@ -32,7 +30,7 @@ from ros2_dynid.identification.regression.dissipative_fit import (
     dissipative_estimate,
 )
 from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.identification.regression.information import Information, restrict
+from ros2_dynid.identification.regression.information import Information, different_motion, restrict
 from ros2_dynid.identification.regression.least_squares import solve_weighted, weighted_triangle, wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -104,7 +102,7 @@ def choose_friction_law(
     temperatures = temperature_range([p.temperatures for p in prepared])
     auto = friction == AUTO
     terms = (
-        list_candidate_terms(robot, top, temperatures, thresholds)
+        list_candidate_terms(robot, top, temperatures, thresholds.temperature_change)
         if auto
         else read_law_terms(robot, friction, top, temperatures)
     )
@@ -128,7 +126,7 @@ def choose_friction_law(
     tried = rows.build((*terms, *reversals), every)
     independent = min(_independent_share(p.filter) for p in prepared)
     selection = select_terms(
-        tried, terms, 1.0 / weights, force=not auto, independent=independent, thresholds=thresholds
+        different_motion(tried), terms, 1.0 / weights, force=not auto, independent=independent, thresholds=thresholds
     )
     kept, value = _drop_pushing_terms(tried, terms, selection.chosen, rows.braking_rows)
     trials = _without_terms(selection.trials, {terms[k] for k in selection.chosen} - set(kept))

@@ -2,14 +2,15 @@
 
 """Which friction terms a recording supports: a law is taken only if it helps on data left out.
 
-Everything is computed from the R factors that hold the columns of all candidates. The blocks of time are put into
-folds; a law is judged by the weighted squared error of each fold under the fit to the others. The base parameters are
-eliminated from the normal equations of each fold once; what is left has one row and column for each candidate, so that
-every law of a joint, a set of terms, costs one small system. A term with a shape, such as the speed of a Stribeck term,
-is tried at a few shapes, each with the column of its change beside it, so that no further term is taken for what the
-grid misses. Joint by joint, the laws of the others held, the best law of each size is compared with the best smaller
-one, and is taken if it gains more than chance would and is worth having, and if it also gains on recordings that are
-left out as a whole, where there are several. The joints are gone through again until no law changes.
+Everything is computed from the R factors that hold the columns of all candidates. The blocks of time, or of the period
+where a motion repeats, are put into folds; a law is judged by the weighted squared error of each fold under the fit to
+the others. The base parameters are eliminated from the normal equations of each fold once; what is left has one row and
+column for each candidate, so that every law of a joint, a set of terms, costs one small system. A term with a shape,
+such as the speed of a Stribeck term, is tried at a few shapes, each with the column of its change beside it, so that no
+further term is taken for what the grid misses. Joint by joint, the laws of the others held, the best law of each size
+is compared with the best smaller one, and is taken if it gains more than chance would and is worth having, and if it
+also gains on recordings that are left out as a whole, where there are several. The joints are gone through again until
+no law changes.
 
 What chance does: d terms that mean nothing lower the errors that the fit sees by Q, in units of the variance of an
 independent row, and those held out by Q - 2 d (Stone 1977: cross-validation is Akaike's criterion); that gain scatters
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from ros2_dynid.identification.friction_columns import DEFAULTS, FrictionThresholds
+from ros2_dynid.identification.regression.error_bars import SIGNIFICANCE
 from ros2_dynid.identification.regression.information import Information, block_folds
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
@@ -38,6 +39,51 @@ RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
 LEAST_VARIANCE_SHARE = 1e-16
 """Least variance of a joint's error as a share of the largest."""
+
+
+@dataclass(frozen=True)
+class FrictionThresholds:
+    """When a joint's law is taken, and when its refinement ends.
+
+    folds: stretches of time that are left out in turn; with fewer than ten, what is left of a short recording does not
+    show the inertias. chance: how often chance alone may add a term to a robot with plain friction, over all joints and
+    terms together; kinds that take over forces which are not in the model ask for more (`evidence` in model/friction).
+    alike: standard errors by which a doubtful law must be better than one of its size that was taken: one in ten by
+    chance (Student, ten folds). gain: share of the joint's squared held-out error that each further term must take off,
+    3.5 % of the error; what is linearised, shapes and load, is known no better. terms: of a joint's law, at most,
+    beside those of the temperature; more cannot be told apart by one motion. shape_change: largest change of log vs, or
+    of an exponent, from a shape on the grid, one and a quarter of its steps; a term that asks for more is another law.
+    collinear: least share of a column's squared norm beyond the other columns of friction and links, and least
+    determinant of a law's columns of unit norm; below, terms could cancel each other.
+
+    significance: standard deviations that a coefficient of the finished law is from zero; at three, error bars hold the
+    truth in 95 of 100 cases. chunks: of rows that a choice is made from, about; a quarter of an hour at the usual
+    rates, and more do not change it. same_load: change of the load on the gears, as a share, that is none: what is left
+    is a share of a share of the torque. same_shape: change of log vs, or of an exponent, that is none: its column
+    accounts for the rest. slowest, fastest: range of a shape that is a speed, as shares of the top speed: beyond, it
+    does not show. rounds: of shapes and loads, at most. sweeps: over the joints' laws, at most. temperature_change:
+    least change of a drive's temperature [K] for its terms to be tried: drives tell theirs in whole degrees.
+    """
+
+    folds: int = 10
+    chance: float = 0.05
+    alike: float = 1.4
+    gain: float = 0.07
+    terms: int = 3
+    shape_change: float = 0.6
+    collinear: float = 1e-6
+    significance: float = SIGNIFICANCE
+    chunks: int = 60
+    same_load: float = 0.02
+    same_shape: float = 0.03
+    slowest: float = 0.02
+    fastest: float = 0.45
+    rounds: int = 3
+    sweeps: int = 4
+    temperature_change: float = 2.0
+
+
+DEFAULTS = FrictionThresholds()
 
 
 @dataclass(frozen=True)

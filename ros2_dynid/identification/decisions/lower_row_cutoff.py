@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The cut-off of the rows: do lower ones than proposed predict the slow torques much better?
+"""The cut-off of the rows: do lower ones than proposed predict the slow torques better?
 
-Noise that looks like motion in the spectrum (stamps that are off, for one) cannot be told from it there, but it spoils
-the fit. The rows are filtered again at lower cut-offs, and all fits are compared on stretches that they have not seen,
-in the band that they share. Cross-validation on a short recording is too unsteady to choose a cut-off by small
-differences, so only a large one counts.
+Noise that looks like motion in the spectrum (stamps that are off, samples that come late) cannot be told from it there:
+the proposed cut-off runs up to the highest that the rate allows, and the noise spoils the fit. The rows are then
+filtered again at a ladder of lower cut-offs, and all fits are compared on stretches that they have not seen, in the
+band that they share. A lower cut-off is taken if it is better by more than the stretches scatter; of those that are as
+good as the best, the one in the middle, whose neighbours are as good.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
-from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.prepared import Prepared, consecutive_slices
 from ros2_dynid.identification.regression.build_information import BuildInformation
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import (
@@ -34,18 +35,22 @@ from ros2_dynid.model.robot import Array
 class RowCutoffThresholds:
     """When the cut-off that the spectrum proposes gives way to a lower one.
 
-    cutoffs: tried [Hz], higher in short recordings; the last one is the band in which errors are compared, that of slow
-    arm motion. well_below: a cut-off is tried if the proposed one is this many times as high; a nearer one changes
-    little. better: largest held-out error, as a share of that before, at which a lower cut-off is taken: three folds of
-    a short recording scatter by nearly as much. good_fit: relative error of the fit below which noise has spoiled
-    nothing. folds: stretches left out in turn.
+    cutoffs: tried [Hz], as far as the recordings are long enough. band: in which errors are compared [Hz], that of slow
+    arm motion. doubtful: a proposed cut-off above this [Hz], or at the highest that the rate allows, may be that of
+    noise; below, it is that of an arm's motion and friction. well_below: a cut-off is tried if the proposed one is this
+    many times as high; a nearer one changes little. scatter: a lower one is taken if its error on stretches left out is
+    smaller by this many standard errors of the difference, and by least_gain of itself. as_good: error over the best
+    one's up to which a cut-off is as good. folds: stretches left out in turn.
     """
 
-    cutoffs: tuple[float, ...] = (20.0, 4.0)
+    cutoffs: tuple[float, ...] = (32.0, 20.0, 12.0, 8.0, 5.0, 3.2, 2.0)
+    band: float = 4.0
+    doubtful: float = 12.0
     well_below: float = 1.5
-    better: float = 0.5
-    good_fit: float = 0.05
-    folds: int = 3
+    scatter: float = 3.0
+    least_gain: float = 0.05
+    as_good: float = 1.05
+    folds: int = 10
 
 
 @dataclass(frozen=True)
@@ -69,51 +74,107 @@ def select_row_cutoff(
     """
     limits = thresholds or RowCutoffThresholds()
     proposed = min(p.filter.row_cutoff or 0.0 for p in prepared)
+    if not _is_doubtful(prepared, proposed, limits):
+        return RowCutoffDecision(proposed)
     beginnings = [_beginning(p) for p in prepared]
     lowest = max(CutoffThresholds().lowest_cutoff(float(p.t[-1] - p.t[0]), 1.0) for p in beginnings)
-    cutoffs = [
-        cutoff for cutoff in (max(one, lowest) for one in limits.cutoffs) if limits.well_below * cutoff <= proposed
-    ]
-    if not cutoffs or _fit_error(information) < limits.good_fit:
+    tried = [one for one in limits.cutoffs if one >= lowest and limits.well_below * one <= proposed]
+    if not tried:
         return RowCutoffDecision(proposed)
-    filtered = {cutoff: build([refilter_rows(p, cutoff) for p in beginnings]) for cutoff in cutoffs}
-    band = filtered[cutoffs[-1]]
-    before = held_out_error(build(beginnings), band, limits.folds)
-    errors = {cutoff: held_out_error(part, band, limits.folds) for cutoff, part in filtered.items()}
-    best = min(errors, key=lambda cutoff: errors[cutoff])
-    chosen = best if errors[best] < limits.better * before else None
-    return RowCutoffDecision(proposed, chosen, {proposed: before, **errors})
+    band = build([refilter_rows(p, min(max(limits.band, lowest), proposed)) for p in beginnings])
+    whole = all(part is p for part, p in zip(beginnings, prepared, strict=True))
+    squares = {proposed: held_out_squares(information if whole else build(beginnings), band, limits.folds)}
+    for cutoff in tried:
+        squares[cutoff] = held_out_squares(build([refilter_rows(p, cutoff) for p in beginnings]), band, limits.folds)
+    chosen = _choose(proposed, squares, limits)
+    return RowCutoffDecision(proposed, chosen, {cutoff: float(np.sqrt(one.sum())) for cutoff, one in squares.items()})
+
+
+def _is_doubtful(prepared: Sequence[Prepared], proposed: float, limits: RowCutoffThresholds) -> bool:
+    """Return whether a proposed cut-off may be that of noise: high, or the highest that the rate allows."""
+    rate = min(p.filter.rate for p in prepared)
+    highest = MAX_CUTOFF_SHARE * rate / CutoffThresholds.least_rows_to_position
+    return proposed > limits.doubtful or proposed > 0.99 * highest
+
+
+def _choose(proposed: float, squares: Mapping[float, Array], limits: RowCutoffThresholds) -> float | None:
+    """Return the cut-off [Hz] to take instead of the proposed one; squares: of errors of each fold, by cut-off."""
+    lower = {cutoff: float(np.sqrt(one.sum())) for cutoff, one in squares.items() if cutoff != proposed}
+    best = min(lower, key=lambda cutoff: lower[cutoff])
+    gain = squares[proposed] - squares[best]
+    scatter = float(np.std(gain, ddof=1) * np.sqrt(len(gain)))
+    before = float(np.sqrt(squares[proposed].sum()))
+    if float(gain.sum()) <= limits.scatter * scatter or lower[best] > (1.0 - limits.least_gain) * before:
+        return None
+    as_good = sorted(cutoff for cutoff, error in lower.items() if error <= limits.as_good * lower[best])
+    return as_good[(len(as_good) - 1) // 2]
 
 
 def refilter_rows(prepared: Prepared, cutoff: float) -> Prepared:
-    """Return the recording with another second low-pass [Hz], as far as its stretches are long enough for it."""
-    rate = prepared.filter.inner_rate
+    """Return the recording with a lower second low-pass [Hz], and a first one in its usual distance above it.
+
+    As far as its stretches are long enough for both; at a lower inner rate where these allow it.
+    """
+    limits = CutoffThresholds()
+    thinned = _thin_motion(prepared, limits.rows_to_position * cutoff, limits)
+    rate = thinned.filter.inner_rate
     kernel = lowpass_kernel(cutoff, rate)
-    step = CutoffThresholds().row_step(cutoff, rate)
+    step = limits.row_step(cutoff, rate)
     return replace(
-        prepared,
+        thinned,
         kernel=kernel,
         slope_kernel=lowpass_kernel(cutoff, rate, 1),
         step=step,
-        segments=tuple(s for s in prepared.segments if s.stop - s.start >= len(kernel)),
-        filter=replace(prepared.filter, row_cutoff=cutoff, row_rate=rate / step),
+        segments=tuple(s for s in thinned.segments if s.stop - s.start >= len(kernel)),
+        filter=replace(thinned.filter, row_cutoff=cutoff, row_rate=rate / step),
     )
 
 
-def held_out_error(information: Information, band: Information, folds: int) -> float:
-    """Return the relative torque error in `band` on stretches of time, each predicted by a fit to the others.
+def _thin_motion(prepared: Prepared, cutoff: float, limits: CutoffThresholds) -> Prepared:
+    """Return motion and torque low-passed at `cutoff` [Hz], at a whole fraction of the inner rate; as it is at 1."""
+    rate = prepared.filter.inner_rate
+    step = limits.inner_step(cutoff, rate)
+    if step == 1:
+        return prepared
+    kernel = lowpass_kernel(cutoff, rate)
+    long = [s for s in prepared.segments if s.stop - s.start >= len(kernel)]
 
-    The blocks of both cover the same times, nearly: those beside the stretch left out are not fitted to.
+    def smooth(name: str) -> Array:
+        return np.concatenate([filter_signal(getattr(prepared, name)[s], kernel, step) for s in long])
+
+    places = [s.start + output_index(s.stop - s.start, len(kernel), step).astype(int) for s in long]
+    return replace(
+        prepared,
+        t=np.concatenate([prepared.t[at] for at in places]),
+        q=smooth("q"),
+        dq=smooth("dq"),
+        ddq=smooth("ddq"),
+        tau=smooth("tau"),
+        sign=smooth("sign"),
+        bridged=smooth("bridged"),
+        segments=consecutive_slices(map(len, places)),
+        filter=replace(prepared.filter, inner_rate=rate / step, position_cutoff=cutoff),
+        gear_torque=None,
+        reference=None,
+        commands=None,
+        temperature=None,
+        second=None,
+    )
+
+
+def held_out_squares(information: Information, band: Information, folds: int) -> Array:
+    """Return the squared torque error in `band` of each stretch of time, predicted by a fit to the others, (folds,).
+
+    As shares of the squared torque of all. The blocks of both cover the same times, nearly: those beside the stretch
+    left out are not fitted to.
     """
-    error = torque = 0.0
+    errors = np.zeros(folds)
     for fold in range(folds):
         fitted = [k for k, place in _places(information) if not fold - 0.05 <= place * folds <= fold + 1.05]
         tested = [k for k, place in _places(band) if int(place * folds) == fold]
-        left_out = band.take(tested)
         value = _fit(information.take(fitted))
-        error += float(np.sum(joint_errors(left_out, value) ** 2))
-        torque += float(np.sum(joint_torques(left_out) ** 2))
-    return float(np.sqrt(error / max(torque, 1e-300)))
+        errors[fold] = float(np.sum(joint_errors(band.take(tested), value) ** 2))
+    return errors / max(float(np.sum(joint_torques(band) ** 2)), 1e-300)
 
 
 def _places(information: Information) -> list[tuple[int, float]]:
@@ -124,11 +185,6 @@ def _places(information: Information) -> list[tuple[int, float]]:
 
 def _fit(information: Information) -> Array:
     return solve(weighted_triangle(information, 1.0 / own_errors(information)).R).value
-
-
-def _fit_error(information: Information) -> float:
-    errors = joint_errors(information, _fit(information))
-    return float(np.linalg.norm(errors) / np.linalg.norm(joint_torques(information)))
 
 
 def _beginning(prepared: Prepared) -> Prepared:

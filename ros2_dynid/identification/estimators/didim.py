@@ -16,9 +16,8 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.estimator import Fit
-from ros2_dynid.identification.estimators.idim_iv import iterate_estimates
-from ros2_dynid.identification.estimators.instruments import in_band, motion_band
-from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
+from ros2_dynid.identification.estimators.instrumental import in_band, motion_band
+from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate, iterate_estimates
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Identification with the energy model: no accelerations are needed (seed 000, eq. 10; seed 001).
+"""Identification with the energy model: no accelerations are needed (Gautier 1991, eq. 10; Gautier 1992).
 
 d/dt (h chi) + friction power = tau . dq. Multiplied by the row filter's kernel and integrated, the derivative passes to
 the kernel: each row needs only energies, velocities and torques. One equation a row instead of one for each joint.

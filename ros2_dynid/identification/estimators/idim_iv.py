@@ -10,25 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
-import numpy as np
-
-from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.estimators.instrumental import CrossMoments, iv, moments_with
-from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
+from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate, iterate_estimates
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.model.robot import Array
-
-T = TypeVar("T")
-ROUNDS = 10
-SETTLED = 0.1
-"""Standard deviations by which no parameter moves any more once the estimates have settled."""
 
 
 def idim_iv(
@@ -48,25 +39,6 @@ def idim_iv(
         return replace(iv(information, moments, prior), method=Method.IDIM_IV), moments
 
     return iterate_estimates(first, estimate_again)
-
-
-def iterate_estimates(first: Estimate, estimate_again: Callable[[Estimate], tuple[Estimate, T]]) -> tuple[Estimate, T]:
-    """Return the first estimate that `estimate_again` hardly moves, and what it was made from; refuse if none is."""
-    estimate = first
-    for _ in range(ROUNDS):
-        before, (estimate, source) = estimate, estimate_again(estimate)
-        if measure_change(before, estimate) < SETTLED:
-            return estimate, source
-    what = f"the estimates of {estimate.method} still move after {ROUNDS} simulations of the closed loop"
-    raise InputError(what, Text("excite the robot more, or use ", Option("method", Method.IV.value)))
-
-
-def measure_change(before: Estimate, after: Estimate) -> float:
-    """Return the farthest way of a parameter from one estimate to the next, in standard deviations of the latter."""
-    std, change = after.std, after.value - before.value
-    known = np.isfinite(std) & (std > 0.0)
-    exact = np.linalg.norm(after.value) * 1e-12
-    return float(np.max(np.abs(change[known]) / np.maximum(std[known], exact), initial=0.0))
 
 
 def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:

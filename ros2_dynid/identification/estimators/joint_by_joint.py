@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Identification from the last joint to the first (seed 003, section IV).
+"""Identification from the last joint to the first (Lin 1995, section IV).
 
 The torque of joint i depends on the links from i on. So joint n alone gives the parameters that it feels; with these
 known, joint n - 1 gives those that it feels besides, and so on: n small problems instead of a large one.
@@ -11,16 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.identification.options import Method
+from ros2_dynid.identification.regression.error_bars import Moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import (
-    Moments,
-    check_rows,
-    error_levels,
-    jackknife,
-    solve,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import check_rows, error_levels, solve, wls
 from ros2_dynid.model.robot import Array
 
 

@@ -18,17 +18,10 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.rows import Rows, row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.error_bars import Moments, block_moments
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_length
-from ros2_dynid.identification.regression.least_squares import (
-    Moments,
-    add_error_bars,
-    block_moments,
-    check_rows,
-    solve,
-    weighted_triangle,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import add_error_bars, check_rows, solve, weighted_triangle, wls
 from ros2_dynid.model.robot import Array
 
 NumberedRows = tuple[NDArray[np.intp], Rows]

@@ -8,17 +8,19 @@ belong to the same times as the recorded ones: they pass the same filter, at a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
-from ros2_dynid.errors import InputError, RankError
+from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.estimators.instrumental import build_fit as build_instrumental_fit
-from ros2_dynid.identification.estimators.instruments import instrument_motion
+from ros2_dynid.identification.estimators.instrumental import instrument_motion
+from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.filters import finer_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared, consecutive_slices
 from ros2_dynid.identification.preparation.rows import Rows
@@ -42,8 +44,10 @@ STARTED = 5.0
 MOVABLE, LIFTED = 0.005, 0.05
 """Least eigenvalue of a model's inertia matrix, over the joints' own inertias, that is simulated, since arms that exist
 have more but for wrists in line; and what one with less is given."""
-SLOW = 0.02
-"""Share of the top speed that counts as slow where all rows are kept."""
+ROUNDS = 10
+SETTLED = 0.1
+"""Standard deviations by which no parameter moves any more once the estimates have settled."""
+T = TypeVar("T")
 
 
 def model_of_estimate(
@@ -71,7 +75,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
         raise InputError("a simulated closed loop needs positions as recorded", "give a recording, not filtered arrays")
     m = max(1, int(np.ceil(RATE / prepared.filter.inner_rate)))
     command, ddq = _command(robot, prepared, m)
-    slow = (prepared.filter.slow or SLOW) * prepared.top_speed
+    slow = (prepared.filter.slow or PreparationOptions.slow) * prepared.top_speed  # also where all rows are kept
     model = _movable(ForwardDynamics(robot, chi, np.maximum(SMOOTH * slow, 1e-9)), command)
     if controller is None or prepared.reference is None:
         controller = _following(model, command)
@@ -197,6 +201,25 @@ def first_estimate(problem: Problem) -> Estimate:
         return build_instrumental_fit(problem)(None)
     except RankError:
         return wls(problem.information, problem.prior)
+
+
+def iterate_estimates(first: Estimate, estimate_again: Callable[[Estimate], tuple[Estimate, T]]) -> tuple[Estimate, T]:
+    """Return the first estimate that `estimate_again` hardly moves, and what it was made from; refuse if none is."""
+    estimate = first
+    for _ in range(ROUNDS):
+        before, (estimate, source) = estimate, estimate_again(estimate)
+        if measure_change(before, estimate) < SETTLED:
+            return estimate, source
+    what = f"the estimates of {estimate.method} still move after {ROUNDS} simulations of the closed loop"
+    raise InputError(what, Text("excite the robot more, or use ", Option("method", Method.IV.value)))
+
+
+def measure_change(before: Estimate, after: Estimate) -> float:
+    """Return the farthest way of a parameter from one estimate to the next, in standard deviations of the latter."""
+    std, change = after.std, after.value - before.value
+    known = np.isfinite(std) & (std > 0.0)
+    exact = np.linalg.norm(after.value) * 1e-12
+    return float(np.max(np.abs(change[known]) / np.maximum(std[known], exact), initial=0.0))
 
 
 class SimulatedRecordings:

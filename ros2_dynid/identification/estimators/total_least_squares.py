@@ -24,16 +24,10 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.error_bars import Moments, block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import (
-    Moments,
-    block_moments,
-    error_levels,
-    jackknife,
-    weighted_triangle,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
 from ros2_dynid.model.robot import Array
 
 
@@ -51,12 +45,6 @@ def add_encoder_noise(prepared: Prepared, seed: int) -> Prepared:
     return replace(prepared, q=prepared.q + q, dq=prepared.dq + dq, ddq=prepared.ddq + ddq)
 
 
-def noise_moment(differences: Information, weights: Array) -> Array:
-    """Return D, shape (b, b), from information whose rows are the differences of W with and without noise."""
-    dW = weighted_triangle(differences, weights).W
-    return np.asarray(dW.T @ dW)
-
-
 def tls(information: Information, D_of: Information, prior: Array | None = None) -> Estimate:
     """Return the total least-squares estimate; D_of: the differences that the encoders' noise makes, as information.
 
@@ -70,7 +58,8 @@ def tls(information: Information, D_of: Information, prior: Array | None = None)
     R = np.column_stack((triangle.W[:, known], left))
     S = R.T @ R
     rows = float(np.sum(information.rows))
-    D = noise_moment(D_of, weights)[np.ix_(known, known)]
+    dW = weighted_triangle(D_of, weights).W[:, known]
+    D = dW.T @ dW
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     C = np.zeros_like(S)
     C[:-1, :-1] = D

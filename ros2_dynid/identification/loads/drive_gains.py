@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Drive gains from a known load (seed 002, eq. 5): tau_j = g_j v_j with the recorded effort v_j of unknown unit.
+"""Drive gains from a known load (Gautier 2013, eq. 5): tau_j = g_j v_j with the recorded effort v_j of unknown unit.
 
 Divided by g_j, the equation of joint j is v_j = W_j (base / g_j) + W_Lj (phi / g_j), so its own fit gives the load in
 units of its gain: g_j = mass / (mass found). Joints that do not feel the mass (a wrist's last axis) see the load
@@ -16,9 +16,10 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import build_load_information
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
-from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, solve, wls
+from ros2_dynid.identification.regression.least_squares import solve, wls
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
@@ -49,7 +50,7 @@ def drive_gains(
     """Return the gains of all joints from recordings without and with a load of known mass [kg].
 
     load: all ten parameters of the load in the frame of its joint, if known; then all joints are fitted at once with
-    one set of base parameters (seed 002, eq. 5).
+    one set of base parameters (Gautier 2013, eq. 5).
     """
     together = build_load_information(robot, base, empty, [loaded])
     if load is not None:

@@ -11,14 +11,13 @@ from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains
-from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
     identify_load_on_model_with_law,
     identify_loads_with_law,
     law_of,
 )
-from ros2_dynid.identification.loads.payload_fit import Payload, identify_loads
+from ros2_dynid.identification.loads.payload_fit import Payload, identify_load_on_model, identify_loads
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import build_problem

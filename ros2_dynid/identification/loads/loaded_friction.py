@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
-from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.payload_fit import (
     Payload,
     build_load_information,
     estimate_empty_robot,
+    identify_load_on_model,
     load_map,
     one_load,
     payload_of,
@@ -34,7 +33,7 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import with_gear_torque
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import Information, each_triangle
+from ros2_dynid.identification.regression.information import Information, restrict
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
@@ -146,21 +145,10 @@ def drive_gains_with_law(
 
 def without_terms(information: Information, coefficients: Array) -> Information:
     """Return the information without the columns of friction terms, whose torque is taken off."""
-    layout = information.layout
-    at = layout.friction
-    value = np.zeros(layout.size)
-    value[at] = coefficients
-
-    def keeps(columns: NDArray[np.intp]) -> NDArray[np.bool_]:
-        return np.asarray((columns < at.start) | (columns >= at.stop))
-
-    def change(triangle: Array, columns: NDArray[np.intp]) -> Array:
-        tau = triangle[:, -1] - triangle[:, :-1] @ value[columns]
-        return np.column_stack((triangle[:, :-1][:, keeps(columns)], tau))
-
-    kept = [columns[keeps(columns)] for columns in information.columns]
-    left = [np.where(columns >= at.stop, columns - layout.n_friction, columns) for columns in kept]
-    return each_triangle(information, change, left, replace(layout, n_friction=0))
+    layout, value = information.layout, np.zeros(information.size)
+    value[layout.friction] = coefficients
+    kept = [*range(layout.friction.start), *range(layout.friction.stop, layout.size)]
+    return restrict(information, kept, replace(layout, n_friction=0), value)
 
 
 def _build_with_terms(

@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Unknown loads at the end of the robot, from recordings with each of them and without any.
+"""Unknown loads at the end of the robot, from recordings with each of them and without any, or with the robot's model.
 
 A load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. All
 recordings are fitted together: rows without a load see [W 0 0], rows with the first one [W, W M_L, 0], and so on.
 Friction is taken to be the same in all.
+
+With a stored model of the robot without the load its torque is taken off the rows, what is left is fitted by phi and
+the delay of the effort. The error bars hold those of the model as well: phi moves by G d for an error d of its base
+parameters and friction terms, which adds G C G^T with C the covariance of them all: what one of them takes from another
+cancels.
+
+Whether the joints agree about a load: its mass as each joint's rows alone tell it. A gain that is off or friction that
+grows with the load makes joints contradict each other, and error bars from the scatter in time do not see that. What
+the joints differ by beyond their own bars (DerSimonian and Laird) widens the bars of the load, as an error of its
+scale.
 """
 
 from __future__ import annotations
@@ -14,17 +24,115 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads.joint_agreement import compare_joints
+from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.physical.consistency import closest_body
-from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.information import Information, combine, each_triangle
-from ros2_dynid.identification.regression.least_squares import block_moments, half_width, jackknife, wls
+from ros2_dynid.identification.regression.error_bars import block_moments, half_width, jackknife
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
+from ros2_dynid.identification.regression.information import Information, combine, each_triangle, restrict
+from ros2_dynid.identification.regression.least_squares import weighted_triangle, wls
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.inertia import Inertia, link_inertia
 from ros2_dynid.model.parameters import LINK, link_slice
 from ros2_dynid.model.robot import Array, Robot
+
+SIGNIFICANCE = 0.01
+"""Joints are called contradictory where chance alone makes them differ as much in 1 of 100 cases."""
+WEAK = 0.5
+"""Joints that know the scale of the load worse than this are not asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Mass by each joint's rows over that by all, with std, shape (n,), NaN if a joint does not tell it.
+
+    Each joint is asked for the mass alone: mass times centre and inertia about the frame are those of all joints.
+    variance: of the mean of all joints, by what they differ beyond their bars; contradicting: numbers of the
+    joints that contradict the others, from 0.
+    """
+
+    scale: Array
+    std: Array
+    variance: float
+    contradicting: tuple[int, ...]
+
+
+def compare_joints(
+    loaded: Information,
+    base: Array,
+    covariance: Array,
+    delay: float,
+    load_map: Array,
+    load: Array,
+    load_covariance: Array,
+) -> Agreement:
+    """Return whether the joints agree about the ten parameters `load`, whose last one is the mass.
+
+    loaded: rows with the load; base, covariance, delay: of the robot without it; load_map: what ten parameters add to
+    the base parameters, shape (b, 10).
+    """
+    layout, n = loaded.layout, loaded.n
+    empty = layout.vector(base + load_map[:, :-1] @ load[:-1], delay)
+    with_load = layout.vector(load_map[:, -1] * load[-1])
+    others = load_map[:, :-1] @ load_covariance[:-1, :-1] @ load_map[:, :-1].T
+    scale, std = np.full(n, np.nan), np.full(n, np.nan)
+    for j, columns in enumerate(loaded.columns):
+        of_base = columns < layout.n_base
+        a, g = np.zeros(len(loaded.blocks)), np.zeros(len(loaded.blocks))
+        slope = np.zeros(layout.n_base)
+        for k, block in enumerate(loaded.blocks):
+            R = block.R[j]
+            x = R[:, :-1] @ with_load[columns]
+            a[k], g[k] = x @ x, x @ (R[:, -1] - R[:, :-1] @ empty[columns])
+            slope[columns[of_base]] += R[:, :-1][:, of_base].T @ x
+        total = a.sum()
+        if total <= 0.0 or len(a) < 2 or np.any(a >= total):
+            continue
+        value = g.sum() / total
+        own = np.sum(((g - value * a) / (total - a)) ** 2)
+        spread = np.sqrt(own + slope @ (covariance + others) @ slope / total**2)
+        if 0.0 < spread < WEAK:
+            scale[j], std[j] = value, spread
+    return Agreement(scale, std, *_between(scale, std))
+
+
+def _between(scale: Array, std: Array) -> tuple[float, tuple[int, ...]]:
+    """Return the variance of the mean scale by the scatter between joints, and the joints that contradict the rest.
+
+    The joint without which the others agree best is named, and so on until the rest agree: a joint with narrow bars
+    draws the mean of all to itself, so that the distance from that mean would blame the others. Of two joints that
+    contradict each other both are named.
+    """
+    rest = np.flatnonzero(np.isfinite(scale))
+    if len(rest) < 2 or _agree(scale[rest], std[rest]):
+        return 0.0, ()
+    w = 1.0 / std[rest] ** 2
+    between = (_scatter(scale[rest], std[rest]) - (len(rest) - 1)) / (w.sum() - w @ w / w.sum())
+    variance = float(between * (w @ w) / w.sum() ** 2)
+    named: list[int] = []
+    while not _agree(scale[rest], std[rest]):
+        if len(rest) == 2:
+            named += [int(j) for j in rest]
+            break
+        without = [np.delete(rest, k) for k in range(len(rest))]
+        best = int(np.argmin([_scatter(scale[others], std[others]) for others in without]))
+        named.append(int(rest[best]))
+        rest = without[best]
+    return variance, tuple(sorted(named))
+
+
+def _scatter(scale: Array, std: Array) -> float:
+    """Return the sum of squared distances from the weighted mean, in standard deviations."""
+    w = 1.0 / std**2
+    return float(w @ (scale - w @ scale / w.sum()) ** 2)
+
+
+def _agree(scale: Array, std: Array) -> bool:
+    """Return whether chance explains what the joints differ by."""
+    return len(scale) < 2 or bool(_scatter(scale, std) <= chdtri(len(scale) - 1, SIGNIFICANCE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,3 +327,57 @@ def add_load_columns(information: Information, M_L: Array | None, place: int = 0
         return np.column_stack((triangle[:, :-1], added, triangle[:, -1]))
 
     return each_triangle(information, with_load, columns, layout)
+
+
+def identify_load_on_model(
+    model: IdentifiedModel,
+    base: BaseParameters,
+    loaded: Information,
+    *,
+    link: str | None = None,
+    free: bool = False,
+) -> Payload:
+    """Return the load on the robot's last link; `base` are the base parameters that `loaded` is about.
+
+    Columns of friction terms in `loaded` are those of `law_columns`: the model's law, at the load that its gears carry.
+    """
+    robot, layout = model.robot, loaded.layout
+    if model.leaders != base.leaders:
+        raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
+    M_L, value, covariance = load_map(robot, base), model.value, model.covariance
+    if layout.n_friction:  # known from the model like the base parameters, whatever the load
+        columns = law_columns(robot.friction)
+        covariance = model.known_covariance
+        value = np.append(value, [0.0 if column.of_shape else column.coefficient for column in columns])
+        M_L = np.vstack((M_L, np.zeros((len(columns), M_L.shape[1]))))
+        loaded = replace(loaded, layout=replace(layout, n_base=len(value), n_friction=0))
+    full = add_load_columns(loaded, M_L)
+    _refuse_open(model, full)
+    estimate = wls(without_base(full, value))
+    triangle = weighted_triangle(full, 1.0 / estimate.sigma)
+    X = triangle.W[:, full.layout.n_base :]
+    G = np.linalg.lstsq(X, triangle.base, rcond=None)[0]
+    estimate = replace(estimate, covariance=estimate.covariance + G @ covariance @ G.T)
+    return payload_of(robot, estimate, value, covariance, loaded, M_L, link=link, free=free)
+
+
+def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
+    """Refuse a model whose recording did not excite what this motion needs: its error is not known."""
+    norms = np.zeros(loaded.size)
+    for j, columns in enumerate(loaded.columns):
+        norms[columns] += np.linalg.norm(loaded.triangle(j)[:, :-1], axis=0)
+    excited = norms[: len(model.std)] > 1e-9 * norms.max(initial=0.0)
+    unknown = [
+        name
+        for name, std, needed in zip(model.names, model.std, excited, strict=True)
+        if needed and not np.isfinite(std)
+    ]
+    if unknown:
+        what = f"the model does not know {', '.join(unknown[:5])}"
+        raise InputError(what, "identify the robot without the load from a motion of all joints", model.robot.name)
+
+
+def without_base(information: Information, value: Array) -> Information:
+    """Return the information about delay and load alone: the torque of the base parameters is taken off."""
+    old = information.layout
+    return restrict(information, range(old.n_base, old.size), ColumnLayout(0, old.n_delay, old.n_load), value)

@@ -17,21 +17,13 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.estimators.sequential import start_filter, update_filter
-from ros2_dynid.identification.loads.from_model import without_base
-from ros2_dynid.identification.loads.payload_fit import Payload, add_load_columns, load_map, payload_of
+from ros2_dynid.identification.loads.payload_fit import Payload, add_load_columns, load_map, payload_of, without_base
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import Method
+from ros2_dynid.identification.regression.error_bars import Moments, block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import (
-    Moments,
-    block_moments,
-    error_levels,
-    jackknife,
-    own_errors,
-    solve,
-    weighted_triangle,
-)
+from ros2_dynid.identification.regression.least_squares import error_levels, own_errors, solve, weighted_triangle
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array
 

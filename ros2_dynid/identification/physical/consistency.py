@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Physical consistency: could links with these parameters exist? Tested (seed 002, Table III) and imposed.
+"""Physical consistency: could links with these parameters exist? Tested (Gautier 2013, Table III) and imposed.
 
 A link exists if its pseudo-inertia (model/inertia.py) is positive definite.
 """
@@ -8,12 +8,14 @@ A link exists if its pseudo-inertia (model/inertia.py) is positive definite.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.physical.standard import scales
@@ -21,6 +23,9 @@ from ros2_dynid.identification.regression.estimate import Triangle
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
 
 TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 """Smallest eigenvalue allowed for an inertia matrix at the centre of mass, as in Table III [kg.m^2]."""
@@ -35,6 +40,8 @@ LEAST_MOMENT_SHARE = 1e-3
 """Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
 LEAST_MASS = 1e-3
 """Mass [kg] below which none was given."""
+INERTIA_POSES = 256
+"""Random positions at which the inertia matrix of base parameters is looked at."""
 KINDS = len(LINK)
 
 
@@ -42,14 +49,11 @@ def consistent_links(robot: Robot, chi: Array, tolerance: float = 0.0, *, by: st
     """Return for each link whether its mass is positive and its inertia at the centre of mass positive definite.
 
     No eigenvalue may be at or below `tolerance` <= 0 [kg.m^2], which allows for noise. by="pivots": no pivot of the
-    Cholesky factorisation may, as seed 002 counts in Table III; the two agree at tolerance 0 only.
+    Cholesky factorisation may, as Gautier 2013 counts in Table III; the two agree at tolerance 0 only.
     """
     central = (central_inertia(parameters) for parameters in links_of(robot, chi))
-    return [J is not None and _smallest(0.5 * (J + J.T), by) > tolerance for J in central]
-
-
-def _smallest(J: Array, by: str) -> float:
-    return float(cholesky_pivots(J).min() if by == "pivots" else np.linalg.eigvalsh(J)[0])
+    spectrum = cholesky_pivots if by == "pivots" else np.linalg.eigvalsh
+    return [J is not None and bool(spectrum(0.5 * (J + J.T)).min() > tolerance) for J in central]
 
 
 def cholesky_pivots(J: Array) -> Array:
@@ -79,11 +83,34 @@ def table(robot: Robot, chi: Array) -> dict[str, int]:
 
 def smallest_joint_inertia(robot: Robot, chi: Array, *, count: int = 500, seed: int = 0) -> float:
     """Return the smallest eigenvalue of M(q) over `count` random positions: positive if M(q) is positive definite."""
-    rng = np.random.default_rng(seed)
+    return _smallest_eigenvalue(inertia_matrix(robot, chi, _random_positions(robot, count, seed)))
+
+
+def has_positive_inertia(robot: Robot, base: BaseParameters, value: Array) -> bool:
+    """Return whether base parameters (b,), served as they are, have a positive kinetic energy wherever it is looked."""
+    return _smallest_eigenvalue(_inertia_columns(robot, base) @ value) > 0.0
+
+
+@lru_cache(maxsize=2)
+def _inertia_columns(robot: Robot, base: BaseParameters) -> Array:
+    """Return what each base parameter adds to M(q) at INERTIA_POSES random positions, shape (poses, n, n, b)."""
+    q, columns = _random_positions(robot, INERTIA_POSES, 0), base.columns(robot)
+    still, n = np.zeros_like(q), q.shape[1]
+    at_rest, added = fast_regressor(robot, q, still, still)[:, :, columns], np.empty((len(q), n, n, len(columns)))
+    for k, ddq in enumerate(np.eye(n)):
+        added[:, :, k] = fast_regressor(robot, q, still, still + ddq)[:, :, columns] - at_rest
+    return added
+
+
+def _random_positions(robot: Robot, count: int, seed: int) -> Array:
+    """Return positions within the limits of the active joints, shape (count, n)."""
     limits = [robot.joints[j - 1].limits for j in robot.active]
     lower = np.array([x.lower if np.isfinite(x.lower) else -np.pi for x in limits])
     upper = np.array([x.upper if np.isfinite(x.upper) else np.pi for x in limits])
-    M = inertia_matrix(robot, chi, rng.uniform(lower, upper, (count, len(limits))))
+    return np.random.default_rng(seed).uniform(lower, upper, (count, len(limits)))
+
+
+def _smallest_eigenvalue(M: Array) -> float:
     return float(np.linalg.eigvalsh(0.5 * (M + M.transpose(0, 2, 1))).min())
 
 
@@ -129,73 +156,89 @@ class Consistent:
     loss: float
 
 
-def impose(
-    robot: Robot,
-    base: BaseParameters,
-    T: Triangle,
-    value: Array,
-    reference: Array,
-    friction: Array | None = None,
-) -> Consistent:
-    """Return the consistent parameters that fit best, by a semidefinite programme.
+@dataclass(frozen=True, eq=False)
+class ConsistencyProgramme:
+    """The part of the semidefinite programme that no data change; x are the parameters in chi = reference + scale x.
 
-    Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says
-    of its other columns (delay, friction terms), plus a trace of the distance to `reference`, under P_j >= FLOOR for
-    every link and rotor inertia and friction not negative. friction: rows g, shape (m, size), with g . value >= 0 where
-    friction brakes (regression.dissipative_fit).
+    M: from chi to base parameters, shape (b, n_standard); signed: places of rotor inertias and friction in chi, which
+    are not negative. G, h: h - G x is in the cones, first all of signed, then the friction rows, which depend on chi as
+    `own` says and on the other columns of W as `others` says, then each link's pseudo-inertia, over FLOOR.
+    """
+
+    M: Array
+    reference: Array
+    scale: Array
+    signed: NDArray[np.intp]
+    own: Array
+    others: Array
+    G: csc_matrix
+    h: Array
+    cones: list[Any]
+
+    def right_side(self, values: Array) -> Array:
+        """Return h for friction rows beside these values of the columns that are not base parameters."""
+        h, first = self.h.copy(), len(self.signed)
+        if len(self.own):
+            h[first : first + len(self.own)] += self.others @ values
+        return h
+
+
+def build_programme(
+    robot: Robot, base: BaseParameters, reference: Array, friction: Array | None = None
+) -> ConsistencyProgramme:
+    """Return the programme of consistent parameters close to `reference`, shape (n_standard,).
+
+    friction: rows g, shape (m, size), with g . value >= 0 where friction brakes (regression.dissipative_fit).
     """
     clarabel = _import_solver()
-    M, S = base.full_map(robot), scales(robot, reference)
-    names = standard_names(robot)
-    # Fit in units of its own optimum: chi = reference + S x
+    M, S, names = base.full_map(robot), scales(robot, reference), standard_names(robot)
+    signed = np.array(
+        [k for k, name in enumerate(names) if group_of(name) in ("rotor", "friction") and not name.startswith("Iam")],
+        dtype=np.intp,
+    )
+    rows = np.zeros((0, len(M))) if friction is None else friction
+    # The sign of a single parameter is asked for anyway.
+    several = np.any(rows[:, : len(M)] != 0.0, axis=1) & (np.count_nonzero(rows, axis=1) > 1)
+    own, others = rows[several, : len(M)] @ M, rows[several, len(M) :]
+    parts, right = [-np.eye(len(names))[signed] * S, -own * S], [reference[signed], own @ reference]
+    for j, unit in enumerate(_link_units(robot, reference)):
+        matrix, cone, at = np.zeros((10, len(names))), _triangle_map(unit), link_slice(j)
+        matrix[:, at] = -cone * S[at]
+        parts.append(matrix)
+        right.append(cone @ reference[at] - FLOOR * _svec(np.eye(4)))
+    cones = [clarabel.NonnegativeConeT(len(part)) for part in parts[:2]]
+    cones += [clarabel.PSDTriangleConeT(4)] * robot.n
+    G, h = _sparse(np.vstack(parts)), np.concatenate(right)
+    return ConsistencyProgramme(M, reference, S, signed, own, others, G, h, cones)
+
+
+def impose(programme: ConsistencyProgramme, T: Triangle, value: Array) -> Consistent:
+    """Return the consistent parameters that fit best, by a semidefinite programme.
+
+    Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says of its other columns
+    (delay, friction terms), plus a trace of the distance to the reference, under P_j >= FLOOR for every link and rotor
+    inertia and friction not negative.
+    """
+    M, S, reference = programme.M, programme.scale, programme.reference
+    # Fit in units of its own optimum
     W, tau = T.base, T.tau_of_base(value)
     size = max(float(np.linalg.norm(tau)), 1e-300)
     A = W @ (M * S) / size
     rest = (tau - W @ (M @ reference)) / size
-    unit = _link_units(robot, reference)
     best = float(np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0]))
     error = max(best / size, LEAST_ERROR)
-    q = -A.T @ rest
-    rows, right, cones = [], [], []
-    signed = [
-        k for k, name in enumerate(names) if group_of(name) in ("rotor", "friction") and not name.startswith("Iam")
-    ]
-    above = np.eye(len(names))[signed], np.zeros(len(signed))
-    for g, least in (above, _beside_terms(T, value, friction, M)):
-        rows.append(-g * S)
-        right.append(g @ reference - least)
-        cones.append(clarabel.NonnegativeConeT(len(g)))
-    for j in range(robot.n):
-        matrix, cone = np.zeros((10, len(names))), _triangle_map(unit[j])
-        at = link_slice(j)
-        matrix[:, at] = -cone * S[at]
-        rows.append(matrix)
-        right.append(cone @ reference[at] - FLOOR * _svec(np.eye(4)))
-        cones.append(clarabel.PSDTriangleConeT(4))
-    G, h = np.vstack(rows), np.concatenate(right)
+    h = programme.right_side(value[~T.layout.is_base])
     for nearness in NEARNESS:
-        P = A.T @ A + nearness * error**2 * np.eye(len(names))
-        x, status = _solve_programme(P, q, G, h, cones, max_iter=200)
+        P = A.T @ A + nearness * error**2 * np.eye(len(S))
+        x, status = _solve_programme(P, -A.T @ rest, programme.G, h, programme.cones, max_iter=200)
         if x is not None:
             break
     else:
         raise ProgrammeError(f"the semidefinite programme ended with {status}; check the a priori parameters")
     chi = reference + S * x
-    chi[signed] = np.maximum(chi[signed], 0.0)  # -1e-9 is the solver's zero
+    chi[programme.signed] = np.maximum(chi[programme.signed], 0.0)  # -1e-9 is the solver's zero
     ours = np.linalg.norm(tau - W @ (M @ chi))
     return Consistent(chi, M @ chi, float(ours) / max(best, 1e-300) - 1.0)
-
-
-def _beside_terms(T: Triangle, value: Array, friction: Array | None, M: Array) -> tuple[Array, Array]:
-    """Return rows g and the least values of g . chi that friction needs beside the terms that `value` (size,) has.
-
-    The sign of a single parameter is asked for anyway. M: from chi to base parameters.
-    """
-    if friction is None:
-        return np.zeros((0, M.shape[1])), np.zeros(0)
-    own, others = friction[:, T.layout.base], friction[:, ~T.layout.is_base]
-    several = np.any(own != 0.0, axis=1) & (np.count_nonzero(friction, axis=1) > 1)
-    return own[several] @ M, -others[several] @ value[~T.layout.is_base]
 
 
 def closest_body(parameters: Array, covariance: Array) -> Array:
@@ -214,26 +257,34 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     information /= np.abs(information).max()
     cone = _triangle_map((mass, float(length)))
     right = cone @ parameters - FLOOR * _svec(np.eye(4))
-    x, status = _solve_programme(information, np.zeros(KINDS), -cone * S, right, [clarabel.PSDTriangleConeT(4)])
+    cones = [clarabel.PSDTriangleConeT(4)]
+    x, status = _solve_programme(information, np.zeros(KINDS), _sparse(-cone * S), right, cones)
     if x is None:
         raise ProgrammeError(f"the semidefinite programme ended with {status}; identify the load without it")
     return np.asarray(parameters + S * x)
 
 
 def _solve_programme(
-    P: Array, q: Array, G: Array, h: Array, cones: list[Any], **settings: object
+    P: Array, q: Array, G: csc_matrix, h: Array, cones: list[Any], **settings: object
 ) -> tuple[Array | None, str]:
     """Return x that minimises x . P x / 2 + q . x with h - G x in the cones, None if none was found, and the status."""
-    from scipy.sparse import csc_matrix
-
     clarabel = _import_solver()
     options = clarabel.DefaultSettings()
     options.verbose = False
     for name, value in settings.items():
         setattr(options, name, value)
-    solution = clarabel.DefaultSolver(csc_matrix(np.triu(P)), q, csc_matrix(G), h, cones, options).solve()
+    solution = clarabel.DefaultSolver(_sparse(np.triu(P)), q, G, h, cones, options).solve()
     status = str(solution.status)
     return (np.array(solution.x) if status in ("Solved", "AlmostSolved") else None), status
+
+
+def _sparse(A: Array) -> csc_matrix:
+    """Return a matrix without its zeros, as the solver takes it."""
+    from scipy.sparse import csc_matrix
+
+    stored = A.T != 0.0
+    columns = np.append(0, np.cumsum(np.count_nonzero(stored, axis=1)))
+    return csc_matrix((A.T[stored], np.nonzero(stored)[1], columns), shape=A.shape)
 
 
 def _svec(P: Array) -> Array:

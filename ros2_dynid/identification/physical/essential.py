@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Essential parameters: base parameters that the data support (seed 002, section III; significance test of seed 004).
+"""Essential parameters: base parameters that the data support (Gautier 2013, section III; Izaguirre 1992).
 
 Backward elimination: the parameter with the largest relative standard deviation is set to zero, if a test says that the
 error does not grow by more than chance, and if stretches of time left out in turn are predicted as well without it; the
@@ -17,14 +17,19 @@ from scipy.special import fdtri
 
 from ros2_dynid.identification.options import RELATIVE_STD, Method
 from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.information import Information, block_folds, different_motion, restrict
+from ros2_dynid.identification.regression.information import (
+    Information,
+    block_folds,
+    different_motion,
+    pseudo_inverse,
+    restrict,
+)
 from ros2_dynid.identification.regression.least_squares import (
     Solution,
     add_error_bars,
-    block_moments,
     error_levels,
-    jackknife,
     joint_errors,
     solve,
     weighted_triangle,
@@ -193,7 +198,7 @@ def _left_out_errors(
 def share_of_largest(W: Array, tau: Array, value: Array) -> Array:
     """Return the largest torque that each parameter makes at any joint, as a share of the joint's largest, shape (b,).
 
-    W, tau: see largest_rows. Seed 004 calls parameters below 1 % not significant.
+    W, tau: see largest_rows. Izaguirre 1992 calls parameters below 1 % not significant.
     """
     share = W / np.where(tau > 0, tau, np.inf)
     return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
@@ -222,7 +227,7 @@ def _inflation(R: Array, full: Estimate) -> float:
     """Return the typical variance stated over that of independent errors of unit size, at least 1."""
     identified = np.flatnonzero(full.identified)
     scale = np.linalg.norm(R[:, identified], axis=0)
-    inverse = np.linalg.pinv(R[:, identified] / scale)
+    inverse = pseudo_inverse(R[:, identified] / scale, 1e-15)
     naive = np.sum(inverse**2, axis=1) / scale**2
     return float(max(1.0, np.median(np.diag(full.covariance)[identified] / naive)))
 

@@ -27,7 +27,7 @@ from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_nam
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
 
-DESCRIBED, GUESSED = "the robot's description", "bodies of a size that the torques ask for"
+DESCRIBED, GUESSED = "the URDF prior", "a generic prior scaled to the torques"
 G = 9.81
 """Gravity [m/s^2] that the size of bodies is guessed with, however the robot is mounted."""
 OFFSET = 0.1

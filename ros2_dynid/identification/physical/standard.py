@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Standard parameters closest to a priori (CAD) values, with the torques of the identified ones (seed 002, section IV).
+"""Standard parameters closest to a priori (CAD) values, with the identified torques (Gautier 2013, section IV).
 
 Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the
 same as eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so
@@ -89,6 +89,6 @@ def on_leaders(robot: Robot, base: BaseParameters, change: Array, reference: Arr
 
 
 def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:
-    """Return the reference with the rotors, friction and offsets of chi, which CAD does not know (seed 002, V.B)."""
+    """Return the reference with the rotors, friction and offsets of chi, unknown to CAD (Gautier 2013, V.B)."""
     inertial = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
     return np.where(inertial, reference, chi)

@@ -4,5 +4,6 @@
 
 In the order of the work: `even_grid` (stretches on an even grid), `cutoffs` (those that the spectrum proposes),
 `filters` (low-pass filters), `prepare` (all of this for one recording, also in pieces), `prepared` (the result, and
-efforts recorded late), `rows` (regressor and torque through the second filter).
+efforts recorded late), `repetition` (motions that repeat), `rows` (regressor and torque through the second
+filter).
 """

@@ -9,7 +9,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,13 +58,14 @@ class SignalThresholds:
 
 
 def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) -> None:
-    """Raise InputError unless there are enough samples, a torque, and joints that moved and whose torque changes."""
+    """Raise InputError unless there are enough samples, and a torque that changes for each joint that moves."""
     limits = thresholds or SignalThresholds()
     if samples.tau is None:
         raise InputError("the recording has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
     if len(samples) < GridThresholds.fewest_samples:
         raise InputError(f"the recording has only {len(samples)} samples", "record for some seconds", samples.source)
     _check_rate(samples, limits.slowest_rate)
+    some_moved = False
     for j, name in enumerate(samples.joint_names):
         q, tau = samples.q[:, j], samples.tau[:, j]
         for kind, x in (("position", q), ("effort", tau)):
@@ -78,14 +79,36 @@ def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) 
                 row = int(np.nanargmax(np.abs(x)))
                 what = f"joint {name!r}: its {kind} is {x[row]:.3g} at {samples.t[row]:.6g} s, which no robot has"
                 raise InputError(what, "correct that sample, or cut the recording before it", samples.source)
-        moved = float(np.nanmax(q) - np.nanmin(q))
-        if moved < limits.least_motion:
-            what = f"joint {name!r} never moved (its positions span {moved:.1g} rad or m)"
-            held = Option("hold", {name: float(np.nanmedian(q))})
-            raise InputError(what, Text("excite it, or hold it: ", held), samples.source)
-        if np.nanmax(tau) - np.nanmin(tau) == 0.0:
+        moved = float(np.nanmax(q) - np.nanmin(q)) >= limits.least_motion
+        some_moved |= moved
+        if moved and np.nanmax(tau) - np.nanmin(tau) == 0.0:
             what = f"the effort of joint {name!r} is constant ({np.nanmedian(tau):g}) although the joint moves"
             raise InputError(what, "check that its torque or current is recorded", samples.source)
+    if not some_moved:
+        raise InputError("no joint moved in the recording", "leave it out, or excite the robot", samples.source)
+
+
+def judge_motion(
+    robot: Robot, prepared: Sequence[Prepared], thresholds: SignalThresholds | None = None
+) -> tuple[Prepared, ...]:
+    """Return recordings of one robot in which a joint may stand still, if it moves in another of them.
+
+    What is slow for a joint is told by its top speed: of one that stands still, by that in the other recordings. Raise
+    InputError if a joint never moves.
+    """
+    least = (thresholds or SignalThresholds()).least_motion
+    spans = np.array([np.ptp(part.q, axis=0) for part in prepared])
+    for name, span, q in zip(robot.active_names, spans.max(axis=0), prepared[0].q.T, strict=True):
+        if span < least:
+            what = f"joint {name!r} never moved (its positions span {span:.1g} rad or m)"
+            held = Option("hold", {name: float(np.median(q))})
+            source = prepared[0].source if len(prepared) == 1 else None
+            raise InputError(what, Text("excite it, or hold it: ", held), source)
+    top = np.max([part.top_speed for part in prepared], axis=0)
+    return tuple(
+        replace(part, top_speed=np.where(span < least, top, part.top_speed)) if np.any(span < least) else part
+        for part, span in zip(prepared, spans, strict=True)
+    )
 
 
 def _check_rate(samples: Samples, slowest: float) -> None:

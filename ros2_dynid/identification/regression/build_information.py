@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time.
-
-Errors that belong to the motion (a sign change between two samples, the step of an encoder, what the model lacks) come
-again with every period. Stretches of time all have them alike; only stretches of the period tell how large they are.
-"""
+"""Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,84 +13,13 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions
 from ros2_dynid.identification.preparation.rows import PlainRows, find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, solve_weighted
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
-
-
-@dataclass(frozen=True)
-class RepetitionThresholds:
-    """When a motion repeats.
-
-    difference: after a period, rms over all joints, below this share of the motion. periods: seen at least; filters
-    take the ends of a motion that was run twice. shortest: period [s]; faster ones are vibrations. rate: up to which
-    positions are compared [Hz].
-    """
-
-    difference: float = 0.02
-    periods: float = 1.8
-    shortest: float = 1.0
-    rate: float = 50.0
-
-
-def find_motion_period(prepared: Prepared, thresholds: RepetitionThresholds | None = None) -> float | None:
-    """Return the period [s] of a recording's motion, or None if it does not repeat."""
-    limits = thresholds or RepetitionThresholds()
-    segment = max(prepared.segments, key=lambda part: part.stop - part.start)
-    step = max(1, int(prepared.filter.inner_rate / limits.rate))
-    return measure_motion_period(prepared.q[segment][::step], prepared.filter.inner_rate / step, limits)
-
-
-def measure_motion_period(q: Array, rate: float, thresholds: RepetitionThresholds | None = None) -> float | None:
-    """Return the period [s] of positions, shape (N, n), at `rate` [Hz]; None if they do not repeat."""
-    limits = thresholds or RepetitionThresholds()
-    first, last = int(limits.shortest * rate), int(len(q) / limits.periods)
-    if last <= first + 2:
-        return None
-    difference = _differences(q)
-    near = np.flatnonzero(difference[first:last] < limits.difference) + first
-    if not len(near):
-        return None
-    apart = np.flatnonzero(np.diff(near) > 1)
-    run = near[: apart[0] + 1] if len(apart) else near
-    lag = int(run[np.argmin(difference[run])])
-    period = _between(difference, lag)
-    count = 1
-    while (count + 1) * period < len(q) - 2:  # more periods tell the length of one more exactly
-        count = min(2 * count, int((len(q) - 3) / period))
-        expected = round(count * period)
-        width = max(1, round(0.02 * period))
-        around = difference[expected - width : expected + width + 1]
-        if len(around) < 2 * width + 1 or around.min() >= limits.difference:
-            break
-        period = _between(difference, expected - width + int(np.argmin(around))) / count
-        if count == int((len(q) - 3) / period):
-            break
-    return float(period / rate)
-
-
-def _differences(q: Array) -> Array:
-    """Return rms of q(t + lag) - q(t) over rms of q, all joints alike, for every lag up to nearly the length, (N,)."""
-    x = (q - q.mean(axis=0)) / np.maximum(q.std(axis=0), 1e-300)
-    N = len(x)
-    spectrum = np.fft.rfft(x, 2 * N, axis=0)
-    product = np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:N].sum(axis=1)
-    power = np.concatenate(([0.0], np.cumsum(np.sum(x**2, axis=1))))
-    both = power[N - np.arange(N)] + power[N] - power[np.arange(N)]
-    return np.asarray(np.sqrt(np.maximum(both - 2.0 * product, 0.0) / np.maximum(both, 1e-300)))
-
-
-def _between(difference: Array, lag: int) -> float:
-    """Return where the difference is smallest near `lag`, between samples: its square is a parabola there."""
-    if not 0 < lag < len(difference) - 1:
-        return float(lag)
-    a, b, c = (difference[lag + k] ** 2 for k in (-1, 0, 1))
-    curve = a - 2.0 * b + c
-    return float(lag + (0.5 * (a - c) / curve if curve > 0.0 else 0.0))
-
 
 OnChunk = Callable[[float], None]
 """Called with the fraction of the rows done; may raise to stop."""
@@ -133,7 +58,7 @@ def build_information(
         parts.append(
             gather(chunks, dependence, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period)
         )
-    return with_standstill(combine(parts))
+    return with_standstill(combine(parts, find_repetitions(prepared)))
 
 
 def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:

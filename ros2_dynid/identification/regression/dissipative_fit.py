@@ -34,7 +34,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from ros2_dynid.dynamics.friction import term_column
 from ros2_dynid.identification.friction_columns import SHAPE_STEP
@@ -135,12 +134,12 @@ def _nothing(term: FrictionTerm) -> float:
 
 
 def _signless_braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
-    """Return what a term that may be negative brakes with at speed v, 0 for the others."""
-    return 0.0 if term.positive else _braking(state, v, term)
+    """Return what a term that may be negative, of coefficient 1, brakes with at speed v >= 0, unloaded; others: 0.
 
-
-def _braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
-    """Return what a term of coefficient 1 brakes with at speed v >= 0 without load; state: direction, temperature."""
+    state: direction and temperature.
+    """
+    if term.positive:
+        return 0.0
     sign, temperature = state
     arguments = (np.array(x) for x in (sign * v, sign, 0.0, temperature))
     return sign * float(term_column(term, *arguments))
@@ -180,13 +179,28 @@ def dissipative_estimate(
     least = np.zeros(len(rows)) if least is None else least
     if _hold(rows, estimate.value, least):
         return estimate
-    weights = np.ones(information.n) if estimate.method is Method.OLS else 1.0 / estimate.sigma
-    W = weighted_triangle(information, weights).W
-    if prior is not None and weight > 0.0:
-        W = np.vstack((W, np.sqrt(weight) * prior.root))
+    weights, W = _weights_and_rows(information, estimate, prior, weight)
     value, projection = constrain(W, estimate.value, rows, least, free)
     covariance = projection @ estimate.covariance @ projection.T
     return replace(estimate, value=value, covariance=covariance, sigma=error_levels(information, value, weights))
+
+
+def dissipative_value(
+    information: Information, estimate: Estimate, rows: Array, *, prior: Prior | None = None, weight: float = 0.0
+) -> Array:
+    """Return the value of `dissipative_estimate`, shape (size,), without its error bars."""
+    if _hold(rows, estimate.value, np.zeros(len(rows))):
+        return estimate.value
+    return constrain(_weights_and_rows(information, estimate, prior, weight)[1], estimate.value, rows)[0]
+
+
+def _weights_and_rows(
+    information: Information, estimate: Estimate, prior: Prior | None, weight: float
+) -> tuple[Array, Array]:
+    """Return the joints' weights of an estimate, shape (n,), and the rows W of its fit, those of the prior below."""
+    weights = np.ones(information.n) if estimate.method is Method.OLS else 1.0 / estimate.sigma
+    W = weighted_triangle(information, weights).W
+    return weights, W if prior is None or weight == 0.0 else np.vstack((W, np.sqrt(weight) * prior.root))
 
 
 def constrain(
@@ -225,6 +239,8 @@ def _hold(rows: Array, value: Array, least: Array) -> bool:
 
 def _shortest(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return the shortest z with A z >= b, and which of these hold with equality."""
+    from scipy.optimize import nnls  # here, since it takes a while to import and most friction brakes by itself
+
     E = np.vstack((A.T, b))
     f = np.append(np.zeros(A.shape[1]), 1.0)
     multipliers, _ = nnls(E, f, maxiter=30 * len(A))

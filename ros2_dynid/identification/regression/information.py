@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.repetition import Repetition
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.model.robot import Array
@@ -37,7 +39,8 @@ class Block:
     """One stretch of time: R[j], upper trapezoid with k_j + 1 columns, with R^T R = [W_j tau_j]^T [W_j tau_j].
 
     rows: number of rows of each joint, shape (n,); start, end [s]; recording: its number; resting: rows of joints that
-    stand still among them, all joints together.
+    stand still among them, all joints together. motion: number of a motion that several recordings have, and the time
+    of the block's start in it [s]; None where a recording's motion is its own.
     """
 
     R: tuple[Array, ...]
@@ -46,6 +49,7 @@ class Block:
     end: float
     recording: int = 0
     resting: int = 0
+    motion: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +130,7 @@ class Information:
     def of_joints(self, joints: Sequence[int]) -> Information:
         """Return the information of some joints' rows, by their numbers from 0; blocks of time only."""
         chosen = list(joints)
-        blocks = tuple(
-            Block(tuple(b.R[k] for k in chosen), b.rows[chosen], b.start, b.end, b.recording) for b in self.blocks
-        )
+        blocks = tuple(replace(b, R=tuple(b.R[k] for k in chosen), rows=b.rows[chosen], resting=0) for b in self.blocks)
         columns = tuple(self.columns[k] for k in chosen)
         return Information(blocks, columns, self.layout, joint_triangles=tuple(map(self.triangle, chosen)))
 
@@ -182,8 +184,8 @@ def _runs_on(numbers: Sequence[int], k: int, count: int) -> bool:
     return last < len(numbers) and numbers[last] - numbers[k] == count - 1
 
 
-def combine(parts: Sequence[Information]) -> Information:
-    """Return the information of several recordings of one robot together."""
+def combine(parts: Sequence[Information], repetitions: Sequence[Repetition | None] = ()) -> Information:
+    """Return the information of several recordings of one robot together; repetitions: which have another's motion."""
     first = parts[0]
     for part in parts[1:]:
         same = part.layout == first.layout and part.n == first.n
@@ -193,21 +195,23 @@ def combine(parts: Sequence[Information]) -> Information:
     still: list[Block] = []
     still_phases: list[Block] = []
     some, any_still = any(part.phases for part in parts), any(part.still for part in parts)
-    for part in parts:
+    for part, repetition in itertools.zip_longest(parts, repetitions):
         count = len(part.blocks)
         own_still = part.still or tuple(map(_without_rows, (*part.blocks, *part.phases)))
-        blocks += [_shifted(block, shift) for block in part.blocks]
+        blocks += [_shifted(block, shift, repetition) for block in part.blocks]
         still += own_still[:count]
         if some:
-            phases += [_shifted(block, shift) for block in part.phases or part.blocks]
+            phases += [_shifted(block, shift, repetition) for block in part.phases or part.blocks]
             still_phases += own_still[count:] if part.phases else own_still[:count]
         shift = 1 + max(block.recording for block in blocks[-count:])
     every = (*still, *still_phases) if any_still else ()
     return Information(tuple(blocks), first.columns, first.layout, tuple(phases), every)
 
 
-def _shifted(block: Block, shift: int) -> Block:
-    return replace(block, recording=block.recording + shift) if shift else block
+def _shifted(block: Block, shift: int, repetition: Repetition | None) -> Block:
+    """Return the block of a recording with a higher number, at its time in the motion that it repeats, if it does."""
+    motion = block.motion if repetition is None else (repetition.motion, repetition.motion_time(block.start))
+    return replace(block, recording=block.recording + shift, motion=motion)
 
 
 def _without_rows(block: Block) -> Block:
@@ -233,7 +237,7 @@ def coarser(information: Information, most: int) -> Information:
 def join_blocks(blocks: Sequence[Block]) -> Block:
     """Return neighbouring blocks as one."""
     rows, first = np.sum([block.rows for block in blocks], axis=0), blocks[0]
-    return Block(_joined([block.R for block in blocks]), rows, first.start, blocks[-1].end, first.recording)
+    return replace(first, R=_joined([block.R for block in blocks]), rows=rows, end=blocks[-1].end, resting=0)
 
 
 def compressed(A: Array, *, overwrite: bool = False) -> Array:
@@ -255,18 +259,46 @@ def _upper(k: int) -> NDArray[np.bool_]:
     return np.triu(np.ones((k, k), dtype=bool))
 
 
+def decompose(A: Array) -> tuple[Array, Array, Array]:
+    """Return U, s, V^T with A = U diag(s) V^T.
+
+    LAPACK's fast driver does not converge for a few matrices that lack rank; its older one, by QR, does.
+    """
+    try:
+        return np.linalg.svd(A, full_matrices=False)
+    except np.linalg.LinAlgError:
+        U, s, Vt = scipy.linalg.svd(A, full_matrices=False, lapack_driver="gesvd")
+        return U, s, Vt
+
+
+def pseudo_inverse(A: Array, tolerance: float) -> Array:
+    """Return A^+; singular values up to `tolerance` of the largest count as zero."""
+    U, s, Vt = decompose(A)
+    kept = s > tolerance * s.max(initial=0.0)
+    return np.asarray((Vt[kept].T / s[kept]) @ U[:, kept].T)
+
+
 def _stacked(parts: Sequence[Array]) -> Array:
     """Return the R factor of rows in parts that are not needed any more."""
     return compressed(parts[0] if len(parts) == 1 else np.vstack(parts), overwrite=True)
 
 
-def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout | None = None) -> Information:
-    """Return the information with only the columns `kept`, numbered anew in their order, of this layout."""
+def restrict(
+    information: Information, kept: Sequence[int], layout: ColumnLayout | None = None, value: Array | None = None
+) -> Information:
+    """Return the information with only the columns `kept`, numbered anew in their order, of this layout.
+
+    value: of the other columns, by number, whose torque is taken off; None: they are left out as if they were zero.
+    """
     place = {int(k): i for i, k in enumerate(kept)}
     columns = [np.array([place[int(c)] for c in old if int(c) in place], dtype=np.intp) for old in information.columns]
 
     def kept_columns(R: Array, old: NDArray[np.intp]) -> Array:
-        return compressed(R[:, [*(int(c) in place for c in old), True]])
+        stay = np.array([*(int(c) in place for c in old), True])
+        few = R[:, stay]
+        if value is not None:
+            few[:, -1] -= R[:, ~stay] @ value[old[~stay[:-1]]]
+        return compressed(few)
 
     return each_triangle(information, kept_columns, columns, layout or ColumnLayout(len(kept)))
 
@@ -304,16 +336,19 @@ def different_motion(information: Information) -> Information:
 def block_folds(information: Information, count: int) -> list[list[int]]:
     """Return the blocks of each fold: contiguous stretches of time with about the same number of rows in motion.
 
-    At most `count` folds, none of them empty; none at all if there are fewer than two blocks with rows.
+    A motion that several recordings have is left out in the same stretches of all of them. At most `count` folds, none
+    of them empty; none at all if there are fewer than two blocks with rows.
     """
+    places = [block.motion or (block.recording, block.start) for block in information.blocks]
+    order = np.array(sorted(range(len(places)), key=places.__getitem__), dtype=np.intp)
     resting = np.array([block.resting for block in information.blocks])
-    rows = (information.block_rows.sum(axis=1) - resting).astype(float)
+    rows = (information.block_rows.sum(axis=1) - resting).astype(float)[order]
     count = min(count, int(np.count_nonzero(rows)))
     if count < 2:
         return []
     middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
     fold = np.minimum((middle * count).astype(int), count - 1)
-    return [blocks for f in range(count) if (blocks := np.flatnonzero(fold == f).tolist())]
+    return [blocks for f in range(count) if (blocks := np.sort(order[fold == f]).tolist())]
 
 
 def gather(

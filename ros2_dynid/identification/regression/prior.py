@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg.lapack import dtrcon, dtrtrs
@@ -62,7 +63,7 @@ class Prior:
     information: Array
     source: str
 
-    @property
+    @cached_property
     def root(self) -> Array:
         """Return K, shape (size, size), with K^T K = L."""
         values, vectors = np.linalg.eigh(0.5 * (self.information + self.information.T))
@@ -103,8 +104,6 @@ class PriorFit:
         return float(np.mean(self.share[self.estimate.layout.base]))
 
 
-FitWithPrior = Callable[[Sequence[int] | None], PriorFit]
-"""From the numbers of the blocks to use, None for all, to an estimate regularised by a prior."""
 ServedValues = Callable[[Information, Estimate, PriorFit | None], Array]
 """From rows, an estimate from them and the prior it is regularised by, if any, to the values that are served."""
 
@@ -262,22 +261,6 @@ def embed_prior(layout: ColumnLayout, base: Array, information: Array) -> tuple[
     mean, L = np.zeros(layout.size), np.zeros((layout.size, layout.size))
     mean[layout.base], L[layout.base, layout.base] = base, information
     return mean, L
-
-
-def build_prior_fit(
-    information: Information,
-    fit: Callable[[Sequence[int] | None], Estimate],
-    prior: Prior,
-    *,
-    force: bool,
-    served: ServedValues | None = None,
-) -> FitWithPrior:
-    """Return an estimator that chooses the weight anew within the blocks that it is given."""
-
-    def fit_with_prior(blocks: Sequence[int] | None) -> PriorFit:
-        return regularize_estimate(information.take(blocks), fit(blocks), prior, force=force, served=served)
-
-    return fit_with_prior
 
 
 def regularize_estimate(

@@ -22,12 +22,12 @@ from ros2_dynid.base_parameters.result import BaseParameters, build
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks, row_count
-from ros2_dynid.identification.regression.build_information import find_motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Information, combine, gather
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, wls
-from ros2_dynid.model.efforts import DRIVE, with_sensors
+from ros2_dynid.model.efforts import DRIVE, MeasuredEffort, with_sensors
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array, Robot
@@ -91,7 +91,7 @@ def two_sensors(
     at_link = {name for j, name in zip(robot.active, names, strict=True) if robot.joints[j - 1].measured_drive != DRIVE}
     other = with_sensors(
         replace(robot, parameters={}, friction=()),
-        {names[k]: DRIVE if names[k] in at_link else link_drive for k in joints},
+        {names[k]: MeasuredEffort(DRIVE if names[k] in at_link else tuple(link_drive)) for k in joints},
     )
     stacked = _stacked_base(robot, other, joints)
     columns = stacked.columns(robot)
@@ -111,7 +111,8 @@ def two_sensors(
     )
     rows = partial(_rows, robot, other, columns, tuple(terms), full, tuple(joints), (first, second))
     information = combine(
-        [gather(rows(p), dependence, row_count(p), full, period=find_motion_period(p)) for p in prepared]
+        [gather(rows(p), dependence, row_count(p), full, period=find_motion_period(p)) for p in prepared],
+        find_repetitions(prepared),
     )
     back = np.zeros((layout.size, full.size))
     back[layout.base, full.base] = base.full_map(robot)[:, columns]

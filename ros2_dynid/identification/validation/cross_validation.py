@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 import numpy as np
 
+from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information, block_folds
@@ -24,19 +24,15 @@ of a recording's thirty blocks) to hold motion that the rest has not.
 """
 
 
-class ValidatedBy(str, Enum):
+class ValidatedBy(NamedChoice):
     """What the held-out errors come from."""
 
     RECORDINGS = "recordings"
     CROSS_VALIDATION = "cross-validation"
     NOTHING = "nothing"
 
-    def __str__(self) -> str:
-        """Return the name that callers use."""
-        return self.value
 
-
-class LeftOut(str, Enum):
+class LeftOut(NamedChoice):
     """What the folds of a cross-validation leave out in turn.
 
     A motion that repeats is left out by parts of its period, from all repetitions alike. Where a method cannot do that,
@@ -46,10 +42,6 @@ class LeftOut(str, Enum):
     STRETCHES = "stretches"
     PARTS_OF_PERIOD = "parts of the period"
     SAME_MOTION = "stretches of the same motion"
-
-    def __str__(self) -> str:
-        """Return the words for it."""
-        return self.value
 
 
 @dataclass(frozen=True)

@@ -5,45 +5,41 @@
 `check` and `identify` both ask here, so they say the same. All joints are named at once, with the whole option that
 puts them right. What rests on a priori masses alone is certain only where they explain the torque well; the rest needs
 the geometry only.
-
-Which way gravity points, for an arm on a wall whose description does not know it: with a priori parameters chi the
-gravity torque is linear in the gravity vector g: tau = sum_k g_k G_k(q) + s D(q, dq, ddq) + friction, with G_k the
-torque of a unit gravity along axis k and D that of the motion alone. g and s come out of one linear least-squares
-problem beside friction, offset and rotor of each joint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ros2_dynid.blas import small_matrices
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.friction_columns import AUTO
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import Information, coarser
-from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
-from ros2_dynid.identification.validation.effort_scale import (
+from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, own_errors, solve_weighted
+from ros2_dynid.identification.validation.cross_validation import FOLDS
+from ros2_dynid.identification.validation.effort_sign_and_unit import (
     EFFORTS,
     EffortEvidence,
     EffortThresholds,
-    Factor,
     SampledMotion,
-    are_gains_supported,
-    build_friction_columns,
-    estimate_prior_scale,
-    fit_relative_gains,
+    check_efforts,
     gather_effort_evidence,
     is_within,
-    project_out,
     sample_motion,
-    scale_efforts,
+)
+from ros2_dynid.identification.validation.finding import Finding
+from ros2_dynid.identification.validation.friction_share import (
+    FRICTION,
+    FrictionShare,
+    FrictionThresholds,
+    find_other_friction,
 )
 from ros2_dynid.identification.validation.gravity_share import (
     GRAVITY,
@@ -51,32 +47,13 @@ from ros2_dynid.identification.validation.gravity_share import (
     GravityThresholds,
     find_other_share,
 )
-from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
+from ros2_dynid.identification.validation.mounting import MOUNTING, MountingThresholds, check_mounting
+from ros2_dynid.model.efforts import MeasuredEffort
+from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
-MILLI = 1000.0
-"""Efforts in mN.m or N.mm over those in N.m."""
-
-
-@dataclass(frozen=True)
-class MountingThresholds:
-    """When the arm is mounted another way than described.
-
-    angle: least angle between the directions of gravity [deg]; mountings differ by more, and masses of the right sort
-    give a few degrees. better: largest error with the direction that fits, over that with the described one. explained:
-    largest share that it leaves of what there is to explain. certain: the same below which a priori masses are good
-    enough to be sure. axis: angle [deg] within which a direction is taken for that of an axis. condition: of the three
-    gravity columns, above which the motion does not tell the direction. reversed_efforts: error with the described
-    direction and efforts turned round, over that with the other direction, up to which that explains it as well.
-    """
-
-    angle: float = 25.0
-    better: float = 0.7
-    explained: float = 0.6
-    certain: float = 0.35
-    axis: float = 10.0
-    condition: float = 100.0
-    reversed_efforts: float = 1.1
+SHARE_DIGITS = 2
+"""Of a share of friction that is proposed: error bars of recordings are larger."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +68,22 @@ class DegreesThresholds:
     better: float = 0.5
 
 
-MOUNTING, DEGREES = MountingThresholds(), DegreesThresholds()
+DEGREES = DegreesThresholds()
+
+
+@dataclass(frozen=True)
+class ContradictionThresholds:
+    """When a recording is of another robot or load than the others.
+
+    error: its least relative torque error in the fit of all together; less may be friction that changed. over_alone:
+    that error over the one of this recording alone, on stretches left out.
+    """
+
+    error: float = 0.1
+    over_alone: float = 3.0
+
+
+CONTRADICTIONS = ContradictionThresholds()
 
 
 @dataclass(frozen=True)
@@ -102,99 +94,10 @@ class DiagnosisThresholds:
     mounting: MountingThresholds = MOUNTING
     degrees: DegreesThresholds = DEGREES
     gravity: GravityThresholds = GRAVITY
+    friction: FrictionThresholds = FRICTION
 
 
 DEFAULTS = DiagnosisThresholds()
-
-
-@dataclass(frozen=True)
-class Mounting:
-    """Gravity that fits, in the base link's frame (3,) [m/s^2]; error with it and with the described one, relative.
-
-    angle: between the two [deg]; brakes: whether friction brakes the joints, as it does unless efforts are reversed.
-    """
-
-    gravity: tuple[float, float, float]
-    error: float
-    described: float
-    angle: float
-    brakes: bool
-
-    def is_wrong(self, thresholds: MountingThresholds = MOUNTING) -> bool:
-        """Return whether the arm clearly is mounted another way than described."""
-        better = self.error < thresholds.better * self.described and self.error < thresholds.explained
-        return better and self.angle > thresholds.angle and (self.angle < 180.0 - thresholds.angle or self.brakes)
-
-    def is_certain(self, thresholds: MountingThresholds = MOUNTING) -> bool:
-        """Return whether the a priori masses explain the torque so well that there is no doubt about it."""
-        return self.is_wrong(thresholds) and self.error < thresholds.certain
-
-
-def estimate_mounting(
-    robot: Robot, motion: SampledMotion, thresholds: MountingThresholds = MOUNTING
-) -> Mounting | None:
-    """Return how the arm is mounted, or None if there are no a priori masses or the motion does not tell."""
-    links = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
-    chi = np.where(links, standard_vector(robot), 0.0)
-    size = float(np.linalg.norm(robot.gravity))
-    if not np.any(chi) or size == 0.0:
-        return None
-    q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau.ravel()
-    still = np.zeros_like(q)
-    G = [inverse_dynamics(replace(robot, gravity=axis), chi, q, still, still).ravel() for axis in np.eye(3)]
-    D = inverse_dynamics(replace(robot, gravity=np.zeros(3)), chi, q, dq, ddq).ravel()
-    drives, shared = _drive_columns(dq, ddq), np.column_stack((*G, D))
-    y, columns = project_out(tau, drives), project_out(shared, drives)
-    torque = float(np.linalg.norm(y))
-    gravity_columns, motion_column = columns[:, :3], columns[:, 3:]
-    if torque == 0.0 or np.linalg.cond(gravity_columns / np.linalg.norm(gravity_columns)) > thresholds.condition:
-        return None
-    value, *_ = np.linalg.lstsq(columns, y, rcond=None)
-    direction = value[:3] / np.linalg.norm(value[:3])
-    described = np.column_stack((gravity_columns @ robot.gravity, motion_column))
-    if np.linalg.lstsq(described, y, rcond=None)[0][0] < 0.0:  # gravity may have any size, but does not pull upwards
-        described = motion_column
-    drive_values, *_ = np.linalg.lstsq(drives, tau - shared @ value, rcond=None)
-    friction = slice(0, 2 * q.shape[1])
-    power = float((drives[:, friction] @ drive_values[friction]) @ dq.ravel())
-    rubs = abs(power) > 1e-3 * np.abs(tau @ dq.ravel())
-    return Mounting(
-        _round_gravity(direction, size, thresholds.axis),
-        float(np.linalg.norm(y - columns @ value) / torque),
-        float(np.linalg.norm(project_out(y, described)) / torque),
-        float(np.degrees(np.arccos(np.clip(direction @ robot.gravity / size, -1.0, 1.0)))),
-        bool(power > 0.0 if rubs else value[3] > 0.0),
-    )
-
-
-def _drive_columns(dq: Array, ddq: Array) -> Array:
-    """Return what each joint has by itself, shape (N n, 4 n): Coulomb and viscous friction, rotor, offset."""
-    N, n = dq.shape
-    columns = np.stack((*build_friction_columns(dq), ddq, np.ones_like(dq)))
-    return np.asarray(np.einsum("ktj,ij->tikj", columns, np.eye(n)).reshape(N * n, 4 * n))
-
-
-def _round_gravity(direction: Array, size: float, axis: float) -> tuple[float, float, float]:
-    """Return the gravity vector, along an axis if it is as close to one [deg], with two decimals otherwise."""
-    k = int(np.argmax(np.abs(direction)))
-    if abs(direction[k]) > np.cos(np.radians(axis)):
-        direction = np.sign(direction[k]) * np.eye(3)[k]
-    x, y, z = (float(round(size * part, 2)) + 0.0 for part in direction)
-    return x, y, z
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something wrong: kind (a word to match on), joints it is about (none: all), what, hint, whether it is certain.
-
-    A model identified from such data is wrong: `identify` refuses what is certain and remarks on the rest.
-    """
-
-    kind: str
-    joints: tuple[str, ...]
-    what: str
-    hint: str
-    certain: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,19 +119,24 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     plain = problem.plain()
     motion = sample_motion(plain.prepared)
     evidence = tuple(gather_effort_evidence(plain.robot, motion, thresholds.efforts))
+    is_reversed = [joint.is_reversed(thresholds.efforts) for joint in evidence]
     share = _find_gravity_share(plain, evidence, thresholds)
     for alone in (
         _check_degrees(plain, motion, thresholds.degrees),
-        _check_absent_gravity(share, thresholds.gravity),
-        _check_mounting(plain.robot, motion, evidence, thresholds),
+        _check_absent_gravity(plain.robot, share, thresholds.gravity),
+        check_mounting(plain.robot, motion, is_reversed, thresholds.mounting),
     ):
         if alone is not None:
             return Diagnosis((alone,), evidence)
-    findings = _check_efforts(plain, evidence, thresholds.efforts)
+    findings = check_efforts(plain, evidence, thresholds.efforts)
     if findings:
         law = problem if friction == AUTO and problem.terms else _with_law_of_data(plain)
-        findings = findings if not law.terms or _check_efforts(law, evidence, thresholds.efforts) else ()
-    return Diagnosis(findings or _tell_part_of_gravity(share), evidence)
+        findings = findings if not law.terms or check_efforts(law, evidence, thresholds.efforts) else ()
+    findings = findings or _tell_part_of_gravity(share)
+    if not findings:
+        friction_share = find_other_friction(plain, thresholds.friction)
+        findings = _tell_part_of_friction(plain.robot, friction_share, thresholds.friction)
+    return Diagnosis(findings, evidence)
 
 
 def _with_law_of_data(plain: Problem) -> Problem:
@@ -236,36 +144,6 @@ def _with_law_of_data(plain: Problem) -> Problem:
     law = choose_friction_law(plain.robot, plain.base, plain.prepared, plain.information, AUTO, Method.WLS)
     prior = law.information.layout.vector(plain.base.values(plain.robot, standard_vector(plain.robot)))
     return replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
-
-
-def refuse_certain(findings: Sequence[Finding], source: str) -> None:
-    """Raise InputError with all that is certain, in one line."""
-    certain = [finding for finding in findings if finding.certain]
-    if certain:
-        first, *more = dict.fromkeys(finding.hint for finding in certain)
-        hint = Text(first, *(part for hint in more for part in (", and ", hint)))
-        raise InputError("; ".join(finding.what for finding in certain), hint, source)
-
-
-def _check_mounting(
-    robot: Robot, motion: SampledMotion, evidence: Sequence[EffortEvidence], thresholds: DiagnosisThresholds
-) -> Finding | None:
-    limits = thresholds.mounting
-    mounting = estimate_mounting(robot, motion, limits)
-    if mounting is None or not mounting.is_wrong(limits):
-        return None
-    signs = np.array([-1.0 if joint.is_reversed(thresholds.efforts) else 1.0 for joint in evidence])
-    turned_round = estimate_mounting(robot, replace(motion, tau=motion.tau * signs), limits)
-    if turned_round is not None and turned_round.described < limits.reversed_efforts * mounting.error:
-        return None
-    what = (
-        f"gravity points {mounting.angle:.0f} degrees away from where the robot's description has it: the a priori "
-        f"masses leave {100 * mounting.described:.0f} % of the torque unexplained with that, "
-        f"{100 * mounting.error:.0f} % with "
-        f"({', '.join(f'{x:g}' for x in mounting.gravity)}) m/s^2 in the base link's frame"
-    )
-    hint = Text("if the arm is mounted that way, set ", Option("gravity", mounting.gravity))
-    return Finding("gravity", (), what, hint, mounting.is_certain(limits))
 
 
 def _find_gravity_share(
@@ -278,13 +156,44 @@ def _find_gravity_share(
     return find_other_share(problem, thresholds.gravity)
 
 
-def _check_absent_gravity(share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:
+def _check_absent_gravity(robot: Robot, share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:
     """Return the finding of efforts that hold no gravity, if they do not."""
     if share is None or abs(share.share) > max(share.std, thresholds.absent):
         return None
     errors = f"{100 * share.with_gravity:.1f} % with gravity, {100 * share.without:.1f} % without"
     what = f"the efforts do not hold gravity ({share}); torque error on stretches left out: {errors}"
-    return Finding("gravity", (), what, Text("identify without it: ", Option("gravity", (0.0, 0.0, 0.0))), False)
+    option = _sensor_option(robot, lambda one: replace(one, gravity=False))
+    hint = Text("if the robot compensates it itself, say so: ", option)
+    return Finding("gravity", (), what, hint, False)
+
+
+def _sensor_option(robot: Robot, change: Callable[[MeasuredEffort], MeasuredEffort]) -> Option:
+    """Return the option that declares changed efforts of all joints."""
+    numbered = zip(robot.active, robot.active_names, strict=True)
+    sensors = {name: str(change(robot.joints[j - 1].measured)) for j, name in numbered}
+    alike = len(set(sensors.values())) == 1
+    return Option("sensor", next(iter(sensors.values())) if alike else sensors)
+
+
+def _tell_part_of_friction(
+    robot: Robot, share: FrictionShare | None, thresholds: FrictionThresholds
+) -> tuple[Finding, ...]:
+    """Return the finding of efforts that hold another share of friction than the description has."""
+    if share is None:
+        return ()
+    absent = abs(share.share) <= max(share.std, thresholds.absent)
+    if absent and share.needless:
+        option = _sensor_option(robot, lambda one: replace(one, drive=("Ia",), missing=0.0))
+        hint = Text("if the robot compensates it itself, say so: ", option)
+        return (Finding("friction", (), f"the efforts hold no friction ({share})", hint, False),)
+    what = f"the efforts hold another friction than described ({share})"
+    if absent or not 0.0 < share.share < 1.0:
+        return (Finding("friction", (), what, "check the drive gains, and the description", False),)
+    option = _sensor_option(
+        robot, lambda one: replace(one, missing=round(1.0 - share.share * (1.0 - one.missing), SHARE_DIGITS))
+    )
+    hint = Text("check drive gains and description; if the robot compensates the rest itself, say so: ", option)
+    return (Finding("friction", (), what, hint, False),)
 
 
 def _tell_part_of_gravity(share: GravityShare | None) -> tuple[Finding, ...]:
@@ -324,87 +233,41 @@ def _own_error(information: Information) -> float:
     return float(np.linalg.norm(own_errors(information)) / max(float(np.linalg.norm(rms)), 1e-300))
 
 
-def _check_efforts(
-    problem: Problem, evidence: Sequence[EffortEvidence], thresholds: EffortThresholds
-) -> tuple[Finding, ...]:
-    """Return signs and units that are wrong, by the joints' own rows, by each other, and by the a priori masses.
+def _error_alone(own: Information) -> float | None:
+    """Return the relative torque error of one recording on stretches left out of a fit to it; None: too short to tell.
 
-    A sign is certain if stretches left out are predicted at least as well with it put right. So is a unit by which the
-    joints contradict each other, which needs no masses; and one that no masses explain.
+    The error of the fit itself would tell nothing: a few seconds are always fitted better alone.
     """
-    information = coarser(problem.information, thresholds.blocks)
-    scale = estimate_prior_scale(information, problem.base, problem.prior)
-    common = _common_scale(scale, evidence, thresholds)
-    start = np.array([_first_gain(joint, common, thresholds) for joint in evidence])
-    gains, agree = fit_relative_gains(problem.robot, problem.base, information, start, thresholds)
-    contradict = bool(np.any(np.abs(gains) != np.abs(start)))
-    if not np.all(gains == 1.0):
-        scale = estimate_prior_scale(scale_efforts(information, gains), problem.base, problem.prior)
-    if scale.is_wrong(thresholds):
-        signs_known = any(joint.supports_sign(thresholds) or joint.is_reversed(thresholds) for joint in evidence)
-        if scale.value < 0.0 and not signs_known:
-            gains, scale = -gains, replace(scale, value=-scale.value)
-        if scale.value > 0.0 and not is_within(scale.value, thresholds.likely_mass_error):
-            gains = gains / scale.value
-    if np.all(gains == 1.0):
-        return ()
-    impossible = any(not is_within(gain, thresholds.certain_mass_error) for gain in gains)
-    supported = are_gains_supported(information, problem.robot.active_names, gains, thresholds)
-    certain_unit = impossible or (contradict and supported)
-    return _tell_gains(problem.robot.active_names, gains, agree, (supported, certain_unit), thresholds)
+    folds = block_folds(own, FOLDS)
+    errors, moving = 0.0, own.in_motion()
+    for fold in folds:
+        rest = own.take(sorted(set(range(len(own.blocks))) - set(fold)))
+        if np.any(rest.rows <= 2) or rest.rows.sum() <= rest.size:
+            return None
+        errors += float(np.sum(joint_errors(moving.take(fold), solve_weighted(rest)[0].value) ** 2))
+    return np.sqrt(errors) / float(np.linalg.norm(joint_torques(moving))) if folds else None
 
 
-def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence], thresholds: EffortThresholds) -> float:
-    """Return the scale of all efforts against the a priori masses if it is far from 1 and the joints agree on it."""
-    if not scale.is_wrong(thresholds) or is_within(scale.value, thresholds.likely_mass_error):
-        return 1.0
-    alike = all(
-        is_within(joint.gravity_scale / scale.value, thresholds.same_scale)
-        for joint in evidence
-        if joint.follows_gravity(thresholds)
-    )
-    return abs(scale.value) if alike else 1.0
-
-
-def _first_gain(joint: EffortEvidence, common: float, thresholds: EffortThresholds) -> float:
-    """Return the gain that a joint's own evidence asks for."""
-    scale = abs(joint.gravity_scale) if common == 1.0 and joint.has_other_unit(thresholds) else common
-    return (-1.0 if joint.is_reversed(thresholds) else 1.0) / scale
-
-
-def _tell_gains(
-    names: Sequence[str], gains: Array, agree: bool, certain: tuple[bool, bool], thresholds: EffortThresholds
-) -> tuple[Finding, ...]:
-    """Return signs and units in words, with one option for all joints; certain: the signs, and the units."""
-    by_name = dict(zip(names, gains.tolist(), strict=True))
-    reversed_joints = tuple(name for name, gain in by_name.items() if gain < 0.0)
-    sizes = {name: abs(1.0 / gain) for name, gain in by_name.items() if not is_within(gain, thresholds.sign_gain)}
-    advice = {
-        name: float(f"{gain:.3g}") if name in sizes else float(np.sign(gain))
-        for name, gain in by_name.items()
-        if name in sizes or gain < 0.0
-    }
-    option = Option("gains", advice)
-    in_milli = [is_within(size / MILLI, thresholds.same_scale) for size in sizes.values()]
-    if not reversed_joints and sum(in_milli) == len(names):
-        option = Option("effort_unit", "mN.m")
-    certain_sign, certain_unit = certain
-    hint = Text("set ", option)
-    if not certain_sign:
-        hint = Text("record longer, and more varied motion, to be sure; if that is so, set ", option)
-    if not agree:
-        hint = Text("check sign and unit of every joint's effort; as far as it can be told: ", option)
-    findings = []
-    if reversed_joints:
-        every = len(reversed_joints) == len(names)
-        subject = "all efforts have" if every else f"the effort of {', '.join(reversed_joints)} has"
-        doubt = "" if certain_sign else ", it seems, but there are too few data to tell"
-        findings.append(Finding("effort_sign", reversed_joints, f"{subject} the wrong sign{doubt}", hint, certain_sign))
-    if sizes:
-        values = ", ".join(f"{name} {size:.3g}" for name, size in sizes.items())
-        what = (
-            f"efforts are not in N.m (N) of the joint, but this many times as large: {values}: another unit, motor "
-            "currents, or torques before the gear"
-        )
-        findings.append(Finding("effort_unit", tuple(sizes), what, hint, certain_unit))
-    return tuple(findings)
+def refuse_contradictions(
+    information: Information,
+    value: Array,
+    sources: Sequence[str],
+    thresholds: ContradictionThresholds = CONTRADICTIONS,
+) -> None:
+    """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
+    if len(information.recordings) < 2:
+        return
+    contradicting = []
+    for k, own in information.recordings.items():
+        if np.any(own.rows <= 2) or own.rows.sum() <= own.size:
+            continue
+        torque = np.linalg.norm(joint_torques(own))
+        together = float(np.linalg.norm(joint_errors(own, value)) / torque)
+        if together > thresholds.error:
+            alone = _error_alone(own)
+            if alone is not None and together > thresholds.over_alone * alone:
+                contradicting.append((together / max(alone, 1e-300), together, alone, k))
+    if contradicting:
+        _, together, alone, k = max(contradicting)
+        what = f"torque error {100 * together:.0f} % together with the other recordings, {100 * alone:.1f} % alone"
+        raise InputError(what, "identify recordings of different robots or loads apart", sources[k])

@@ -16,10 +16,10 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
-from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
-from ros2_dynid.identification.friction_columns import SIGNIFICANCE
+from ros2_dynid.identification.estimators.instrumental import NOISY, noise_share
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.error_bars import SIGNIFICANCE
 from ros2_dynid.identification.regression.estimate import Estimate, Mask
 from ros2_dynid.identification.validation.cross_validation import validate_in_folds
 from ros2_dynid.identification.validation.torque_errors import AS_WELL

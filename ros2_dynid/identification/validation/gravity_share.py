@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count
 from ros2_dynid.identification.problem import Problem
@@ -111,12 +110,12 @@ def _block_triangles(problem: Problem, thresholds: GravityThresholds) -> list[_T
     for number, prepared in enumerate(problem.prepared):
         pairs = zip(*(row_chunks(one, prepared, columns, delay=delay) for one in (robot, still)), strict=True)
         for full, motion in pairs:
-            gravity = full.W - motion.W
             for j, weight in enumerate(weights):
                 kept = np.flatnonzero(full.keep[j])[::every]
-                parts = (motion.W[:, j].T, gravity[:, j].T, full.tau[j][:, None])
+                alone = motion.W[:, j, kept]
+                parts = (alone.T, (full.W[:, j, kept] - alone).T, full.tau[j, kept][:, None])
                 times.append(np.column_stack((np.full(len(kept), number), full.t[kept])))
-                chunks.append(weight * np.hstack(parts)[kept])
+                chunks.append(weight * np.hstack(parts))
     rows, order = np.vstack(chunks), np.lexsort(np.vstack(times).T[::-1])
     if len(rows) < 3 * rows.shape[1]:  # too short to tell
         return []
@@ -147,6 +146,8 @@ def _square_error(part: _Triangle, share: float, value: Array) -> float:
 
 
 def _best_share(part: _Triangle) -> float:
+    from scipy.optimize import minimize_scalar  # here, since it takes a while to import
+
     tried = np.linspace(*RANGE, 11)
     errors = [_square_error(part, share, _fit(part, share)) for share in tried]
     near = int(np.argmin(errors))

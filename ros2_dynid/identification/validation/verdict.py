@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import Option, Text
-from ros2_dynid.identification.friction_columns import SIGNIFICANCE
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
+from ros2_dynid.identification.regression.error_bars import SIGNIFICANCE
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
@@ -245,17 +245,13 @@ def _torque_of_unit(information: Information, j: int, k: int) -> float:
     return float(np.linalg.norm(column) / np.sqrt(max(int(information.rows[j]), 1)))
 
 
-class Level(str, Enum):
+class Level(NamedChoice):
     """How a remark is meant."""
 
     GOOD = "good"
     NOTE = "note"
     WARNING = "warning"
     PROBLEM = "problem"
-
-    def __str__(self) -> str:
-        """Return the word that people and programs read."""
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -284,6 +280,11 @@ def give_verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -
         late = "late" if evidence.delay > 0 else "early"
         size = f"{abs(1e3 * evidence.delay):.2f} +- {1e3 * evidence.delay_std:.2f} ms"
         remarks.append(Remark(Level.NOTE, f"the effort was recorded {size} {late} against the positions: corrected"))
+    return sort_remarks(remarks)
+
+
+def sort_remarks(remarks: Sequence[Remark]) -> list[Remark]:
+    """Return the remarks as they are read: problems, warnings, what is good, notes."""
     order = (Level.PROBLEM, Level.WARNING, Level.GOOD, Level.NOTE)
     return sorted(remarks, key=lambda remark: order.index(remark.level))
 
@@ -314,15 +315,15 @@ def _remark_on_model(evidence: Evidence, joints: Sequence[Remark], thresholds: V
 
 
 def _remark_on_joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
-    """Remark on every joint whose torque is predicted badly, with what would help."""
+    """Remark on every joint whose torque is predicted badly, with what would help; the largest error first."""
     largest = max((joint.torque for joint in evidence.joints), default=0.0)
     remarks = []
-    for joint in evidence.joints:
+    for joint in sorted(evidence.joints, key=lambda joint: -joint.error):
         if joint.error <= thresholds.large_error:
             continue
         unknown = joint.error > thresholds.unknown_error
         carries = joint.torque > thresholds.carries * largest
-        level = Level.PROBLEM if unknown and carries else Level.WARNING if unknown or carries else Level.NOTE
+        level = Level.PROBLEM if unknown and carries else Level.WARNING
         where = "" if joint.held_out is None else " on held-out data"
         name = f"{joint.name} is not known" if unknown else joint.name
         torque = f"{100 * joint.error:.0f} % of its torque ({_format_size(joint.torque)} rms)"
@@ -425,9 +426,9 @@ def remark_on_prior(
     weight, shares = prior_fit.weight, prior_fit.share[prior_fit.estimate.layout.base]
     mostly = [name for name, share in zip(names, shares, strict=True) if share > thresholds.mostly_prior]
     text = (
-        f"{100 * prior_fit.base_share:.0f} % of what is said about the base parameters comes from "
+        f"{100 * prior_fit.base_share:.0f} % of the information on the base parameters comes from "
         f"{prior_fit.prior.source}, which lowers the held-out error by {100 * weight.gain:.0f} +- "
-        f"{100 * weight.scatter:.0f} %; mostly from there: {', '.join(mostly) or 'none'}"
+        f"{100 * weight.scatter:.0f} %; parameters mostly from there: {_list_names(mostly, thresholds) or 'none'}"
     )
     return [Remark(Level.NOTE, text)]
 
@@ -457,7 +458,7 @@ def remark_on_held_friction(
     held = [name for name, before, after in pairs if before and after == 0.0]
     if not held:
         return []
-    text = f"friction that would push is held at zero ({', '.join(held)}): check whether the effort is filtered or late"
+    text = f"friction that came out negative is held at zero ({', '.join(held)}): the effort may be filtered or late"
     return [Remark(Level.NOTE, text)]
 
 
@@ -465,15 +466,15 @@ def remark_on_impossible(sets: Mapping[str, SetErrors], served: str) -> list[Rem
     """Say so where base parameters would have motions of negative kinetic energy; served: the set that is the model."""
     text = "the inertia matrix of the base parameters is not positive definite at some positions"
     if served == CONSISTENT:
-        return [Remark(Level.NOTE, Text(text, ": the closest parameters of possible bodies are served instead"))]
+        return [Remark(Level.NOTE, Text(text, ": the closest physically consistent parameters are used instead"))]
     why = ", and a controller that inverts it fails there: "
     if CONSISTENT not in sets:
-        return [Remark(Level.WARNING, Text(text, why, "serve possible bodies, ", Option("consistent", True)))]
+        hint = Text("use physically consistent parameters: ", Option("consistent", True))
+        return [Remark(Level.WARNING, Text(text, why, hint))]
     other, best = (100.0 * (sets[name].validation or sets[name].fit)["all"].relative for name in (CONSISTENT, served))
-    hint = (
-        f"no possible bodies predict as well ({other:.1f} % instead of {best:.1f} %); springs or a counterbalance that "
-    )
-    return [Remark(Level.WARNING, Text(text, why, hint, "the robot file lacks may be the cause"))]
+    cause = "springs or a counterbalance that the robot file lacks may be the cause"
+    worse = f"physically consistent parameters predict worse ({other:.1f} % instead of {best:.1f} %); {cause}"
+    return [Remark(Level.WARNING, Text(text, why, worse))]
 
 
 def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:

@@ -25,7 +25,7 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.common.rclpy_private import Waiter, taken
+from ros2_dynid.nodes.common.rclpy_private import Waiter, taken_with_time
 
 STOP_SECONDS = 0.2
 ending = threading.Event()
@@ -50,22 +50,23 @@ class NotForExecutors(CallbackGroup):
     """Keeps executors away from what our own threads take."""
 
     def can_execute(self, entity: Any) -> bool:
-        """Never."""
+        """Refuse: no executor may take from it."""
         return False
 
     def beginning_execution(self, entity: Any) -> bool:
-        """Never."""
+        """Refuse: no executor may take from it."""
         return False
 
     def ending_execution(self, entity: Any) -> None:
-        """Nothing to end."""
+        """Do nothing: no executor has begun."""
 
 
 class Stream:
     """Calls back with every serialized message of a topic, as soon as it comes.
 
     rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces
-    of 4 ms costs a quarter of single messages.
+    of 4 ms costs a quarter of single messages. timed: the callback also gets when [s] a message was sent, by the clock
+    of who sent it.
     """
 
     def __init__(
@@ -73,13 +74,15 @@ class Stream:
         node: Node,
         kind: Any,
         topic: str,
-        callback: Callable[[bytes], None],
+        callback: Callable[..., None],
         qos: QoSProfile,
         *,
         rest: float = 0.0,
+        timed: bool = False,
     ) -> None:
         """Subscribe and start the thread."""
-        self._callback, self._rest, self._node = callback, rest, node
+        self._callback, self._rest, self._timed, self._node = callback, rest, timed, node
+        self._waiter = Waiter(node.context)
         self._subscription = node.create_subscription(
             kind, topic, lambda message: None, qos, raw=True, callback_group=NotForExecutors()
         )
@@ -90,16 +93,16 @@ class Stream:
     def close(self) -> None:
         """End the thread and the subscription."""
         self._running = False
+        self._waiter.wake()
         self._thread.join(2 * STOP_SECONDS)
         self._node.destroy_subscription(self._subscription)
 
     def _run(self) -> None:
         with self._subscription.handle:
-            waiter = Waiter(self._node.context)
             while self._running and self._node.context.ok():
-                waiter.wait(self._subscription, STOP_SECONDS)
-                while self._running and (message := taken(self._subscription)) is not None:
-                    self._callback(message)
+                self._waiter.wait(self._subscription, STOP_SECONDS)
+                while self._running and (message := taken_with_time(self._subscription)) is not None:
+                    self._callback(*(message if self._timed else message[:1]))
                 if self._rest:
                     time.sleep(self._rest)
 

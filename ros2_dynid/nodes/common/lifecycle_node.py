@@ -19,6 +19,7 @@ from rclpy.parameter import Parameter
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
+from ros2_dynid.nodes.common.qos import SERVICES
 from ros2_dynid.nodes.common.rclpy_private import check_rclpy, state_label
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
 
@@ -65,6 +66,10 @@ class ManagedNode(LifecycleNode):
             self.trigger_configure()
             if state_label(self) == "inactive":
                 self.trigger_activate()
+
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, **more: Any) -> Any:
+        """Offer a service whose requests wait until they are answered, however many come at once."""
+        return super().create_service(srv_type, srv_name, callback, **{"qos_profile": SERVICES, **more})
 
     def now_ns(self) -> int:
         """Return the time of the node's clock [ns]: the robot's if use_sim_time is set."""

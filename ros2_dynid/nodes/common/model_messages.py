@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -85,6 +86,9 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
         for j in robot.joints
         if j.adds is not None
     ]
+    if any(robot.joints[j - 1].measures is not None for j in robot.active):
+        message.measured_efforts = [str(robot.joints[j - 1].measured) for j in robot.active]
+        message.effort_gains = efforts.effort_gains(robot).tolist()
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
@@ -119,7 +123,7 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         forces=_forces_of(message),
     )
     adds = {one.joint: efforts.AddedEffort(one.gravity, one.payload, one.friction) for one in message.added_efforts}
-    robot = efforts.with_added_effort(robot, adds)
+    robot = _with_measured_efforts(efforts.with_added_effort(robot, adds), message)
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
     if not robot.forces and any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
@@ -130,6 +134,20 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
         chi[place[parameter.leader]] = parameter.value
     return robot, chi
+
+
+def _with_measured_efforts(robot: Robot, message: BaseParameters) -> Robot:
+    """Return the robot with what the message says of its measured efforts."""
+    texts, gains, names = message.measured_efforts, message.effort_gains, robot.active_names
+    if not texts:
+        return robot
+    if len(texts) != len(names) or len(gains) not in (0, len(names)):
+        raise InputError(f"{len(texts)} measured efforts for {len(names)} joints", "publish a whole model")
+    measures = [
+        replace(efforts.parse_sensor(text), gain=float(gain))
+        for text, gain in zip(texts, gains or [1.0] * len(names), strict=True)
+    ]
+    return efforts.with_sensors(robot, dict(zip(names, measures, strict=True)))
 
 
 def bars_of_message(message: BaseParameters, robot: Robot) -> ErrorBars | None:
@@ -205,7 +223,7 @@ def _elastic_messages(robot: Robot) -> list[ElasticElement]:
 
 def _forces_of(message: BaseParameters) -> tuple[forces.Force, ...]:
     kinds = {str(kind): kind for kind in forces.ForceKind}
-    found = []
+    elements = []
     for one in message.elastic_elements:
         if one.type not in kinds:
             raise InputError(
@@ -219,8 +237,8 @@ def _forces_of(message: BaseParameters) -> tuple[forces.Force, ...]:
         )
         weights = {int(joint): float(weight) for joint, weight in zip(one.joints, one.weights, strict=True)}
         powers = tuple(int(power) for power in one.powers)
-        found.append(forces.Force(one.name, kinds[one.type], powers, weights, pivots, one.rest))
-    return tuple(found)
+        elements.append(forces.Force(one.name, kinds[one.type], powers, weights, pivots, one.rest))
+    return tuple(elements)
 
 
 def _coupling_messages(robot: Robot) -> list[JointCoupling]:

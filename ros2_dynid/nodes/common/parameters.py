@@ -91,4 +91,10 @@ COMMON = (
         "keep only the joints between base_link and this link; empty: all",
         settable=Settable.UNCONFIGURED,
     ),
+    Described(
+        "robot_driver",
+        "",
+        "preset of config/drivers (ur, franka, ...) for what the description does not say of efforts; empty: none",
+        settable=Settable.UNCONFIGURED,
+    ),
 )

@@ -63,22 +63,22 @@ class Predicted:
         self._window.take(states.stamp, states.q)
         if 0 <= states.stamp - self._last < 1e9 / self.rate:
             return
-        found = self._window.middle()
-        if found is None:
+        motion = self._window.middle()
+        if motion is None:
             return
         self._last = states.stamp
         names = _names(data, states.names)
         place = [names.index(name) for name in states.names]
         message = JointState(name=names)
-        message.header.stamp.sec, message.header.stamp.nanosec = divmod(found.stamp, 1_000_000_000)
-        tau = torque(found.q, found.dq, found.ddq)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(motion.stamp, 1_000_000_000)
+        tau = torque(motion.q, motion.dq, motion.ddq)
         message.position, message.velocity, message.effort = (
-            _spread(values, place, len(names)) for values in (found.q, found.dq, tau)
+            _spread(values, place, len(names)) for values in (motion.q, motion.dq, tau)
         )
         self.publisher.publish(message)
         if band is None or not any(edge.get_subscription_count() for edge in self.edges):
             return
-        width = band(found.q, found.dq, found.ddq)
+        width = band(motion.q, motion.dq, motion.ddq)
         for edge, side in zip(self.edges, (-1.0, 1.0), strict=True):
             message.effort = _spread(tau + side * width, place, len(names))
             edge.publish(message)

@@ -17,7 +17,7 @@ from rclpy.lifecycle import LifecycleNode
 
 from ros2_dynid.errors import DynidError
 
-__all__ = ["Logger", "RclpyError", "Waiter", "check_rclpy", "state_label", "taken"]
+__all__ = ["Logger", "RclpyError", "Waiter", "check_rclpy", "state_label", "taken", "taken_with_time"]
 WRITTEN_FOR = (7, 9)
 """First and last major version: that of Jazzy and that of Kilted."""
 
@@ -36,9 +36,9 @@ def rclpy_version() -> str:
     return ""
 
 
-def check_rclpy(found: str | None = None) -> str:
+def check_rclpy(version: str | None = None) -> str:
     """Return a warning about a version (that installed) which is not known ("": none); raise if it lacks a part."""
-    found = rclpy_version() if found is None else found
+    version = rclpy_version() if version is None else version
     parts = {
         "WaitSet": hasattr(_rclpy, "WaitSet"),
         "GuardCondition": hasattr(_rclpy, "GuardCondition"),
@@ -46,10 +46,10 @@ def check_rclpy(found: str | None = None) -> str:
     }
     for name, there in parts.items():
         if not there:
-            raise RclpyError(f"rclpy {found} has no {name}; use ROS 2 Jazzy or Kilted, or a newer ros2_dynid")
-    major = found.split(".")[0]
+            raise RclpyError(f"rclpy {version} has no {name}; use ROS 2 Jazzy or Kilted, or a newer ros2_dynid")
+    major = version.split(".")[0]
     if major.isdigit() and not WRITTEN_FOR[0] <= int(major) <= WRITTEN_FOR[1]:
-        return f"rclpy {found} is not one of those that this was written for, {WRITTEN_FOR[0]} to {WRITTEN_FOR[1]}"
+        return f"rclpy {version} is not one of those that this was written for, {WRITTEN_FOR[0]} to {WRITTEN_FOR[1]}"
     return ""
 
 
@@ -85,5 +85,11 @@ class Waiter:
 
 def taken(subscription: Any) -> bytes | None:
     """Return the next serialized message that a raw subscription holds, or None."""
-    found = subscription.handle.take_message(subscription.msg_type, True)
-    return None if found is None else found[0]
+    message = taken_with_time(subscription)
+    return None if message is None else message[0]
+
+
+def taken_with_time(subscription: Any) -> tuple[bytes, float] | None:
+    """Return the next serialized message that a raw subscription holds and when [s] it was sent, or None."""
+    message = subscription.handle.take_message(subscription.msg_type, True)
+    return None if message is None else (message[0], 1e-9 * message[1]["source_timestamp"])

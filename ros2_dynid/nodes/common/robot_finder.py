@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rclpy.node import Node
 from std_msgs.msg import String
 
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.driver_presets import load_preset, with_driver
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.urdf import parse_urdf
@@ -21,6 +23,8 @@ from ros2_dynid.nodes.common.qos import LATCHED
 if TYPE_CHECKING:
     from ros2_dynid.usecases.robot_source import RobotSource
 
+MAX_DESCRIPTION = 5_000_000
+"""A longer robot_description [characters] is refused: a humanoid takes less than one million, parsed in a second."""
 BASE_LINK = "base_link"
 """Name of the base link of a robot that is given by a table, without links."""
 
@@ -35,13 +39,20 @@ class FoundRobot:
 
 
 class RobotFinder:
-    """Finds the robot and passes it to on_robot, again whenever a description comes that differs."""
+    """Finds the robot and passes it to on_robot, again whenever a description comes that differs.
+
+    Descriptions are read on a thread of their own, one after the other, since that may take seconds; of those that come
+    meanwhile the last one counts.
+    """
 
     def __init__(self, node: Node, parameter: Callable[[str], str], on_robot: Callable[[Robot], None]) -> None:
-        """Know nothing until find() is called; parameter(name) is robot, base_link or tip_link now."""
+        """Know nothing until find() is called; parameter(name) is robot, base_link, tip_link or robot_driver now."""
         self._node, self._parameter, self._on_robot = node, parameter, on_robot
         self._subscribed = False
         self._known: FoundRobot | None = None
+        self._lock = threading.Lock()
+        self._waiting: str | None = None
+        self._reader: threading.Thread | None = None
 
     @property
     def robot(self) -> Robot | None:
@@ -71,7 +82,11 @@ class RobotFinder:
             self._node.create_subscription(String, "robot_description", self._on_description, LATCHED)
 
     def forget(self) -> None:
-        """Go back to knowing nothing."""
+        """Go back to knowing nothing, once what is being read is read."""
+        with self._lock:
+            self._waiting, reader = None, self._reader
+        if reader is not None:
+            reader.join()
         self._known, self._subscribed = None, False
 
     def known(self) -> Robot:
@@ -91,23 +106,46 @@ class RobotFinder:
             urdf="" if path else self.text,
             base_link=self._chain("base_link"),
             tip_link=self._chain("tip_link"),
+            robot_driver=self._parameter("robot_driver"),
         )
 
     def _chain(self, name: str) -> str | None:
         return self._parameter(name) or None
 
     def _on_description(self, message: String) -> None:
-        if self._known is not None and message.data == self._known.text:
+        with self._lock:
+            self._waiting = message.data
+            if self._reader is None:
+                self._reader = threading.Thread(target=self._read_descriptions, name="description", daemon=True)
+                self._reader.start()
+
+    def _read_descriptions(self) -> None:
+        """Read what waits, until nothing does."""
+        while True:
+            with self._lock:
+                text, self._waiting = self._waiting, None
+                if text is None:
+                    self._reader = None
+                    return
+            self._read_description(text)
+
+    def _read_description(self, text: str) -> None:
+        if self._known is not None and text == self._known.text:
             return
         try:
+            if len(text) > MAX_DESCRIPTION:
+                raise InputError(f"it has more than {MAX_DESCRIPTION // 10**6} MB", "publish it without meshes")
             base_link, tip_link = self._chain("base_link"), self._chain("tip_link")
-            robot = robot_from_urdf_string(message.data, base_link=base_link, tip_link=tip_link)
-            self._take(FoundRobot(robot, message.data, base_link or _root(message.data)))
+            robot = robot_from_urdf_string(text, base_link=base_link, tip_link=tip_link)
+            self._take(FoundRobot(robot, text, base_link or _root(text)))
         except Exception as error:  # the text comes from the network
             logger = self._node.get_logger()
             logger.error(f"robot_description: {reason(error, logger)}")
 
     def _take(self, known: FoundRobot) -> None:
+        driver = self._parameter("robot_driver")
+        if driver:
+            known = replace(known, robot=with_driver(known.robot, load_preset(driver)))
         before, self._known = self._known, known
         try:
             self._on_robot(known.robot)

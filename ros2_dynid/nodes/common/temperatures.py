@@ -54,20 +54,20 @@ class Temperatures:
 
     def _look(self) -> None:
         try:
-            if found := self._arrived():
-                self._take(tuple(found), np.array(list(found.values())))
+            if temperatures := self._arrived():
+                self._take(tuple(temperatures), np.array(list(temperatures.values())))
         except DynidError as error:
             self._logger.error(f"temperatures refused: {error}", throttle_duration_sec=10.0)
 
     def _arrived(self) -> dict[str, float]:
         """Return the temperatures [deg C] that have come since the last time, by joint."""
-        found: dict[str, float] = {}
+        temperatures: dict[str, float] = {}
         if self._dynamic is not None and (data := taken(self._dynamic)) is not None:
-            found |= dynamic_temperatures(unpacked(data, self._kind))
+            temperatures |= dynamic_temperatures(unpacked(data, self._kind))
         while (data := taken(self._single)) is not None:
             message = unpacked(data, Temperature)
-            found[message.header.frame_id] = message.temperature
-        return found
+            temperatures[message.header.frame_id] = message.temperature
+        return temperatures
 
 
 def dynamic_temperatures(message: Any) -> dict[str, float]:

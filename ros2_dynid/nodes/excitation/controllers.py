@@ -26,11 +26,12 @@ class Controllers:
 
     def __init__(self, node: Node, manager: str) -> None:
         """Ask the controller manager of this name; an empty one asks nobody."""
-        self._node, self._manager = node, manager
+        self._node, self._manager = node, node.resolve_service_name(manager) if manager else ""
         self._group = ReentrantCallbackGroup()
         self._client: Any = None
         self._parameters: Any = None
         self._states: dict[str, str] = {}
+        self._loaded: set[str] = set()
         if manager:
             try:
                 from controller_manager_msgs.srv import ListControllers
@@ -38,7 +39,7 @@ class Controllers:
                 return
             self._kind = ListControllers
             self._client = node.create_client(
-                ListControllers, f"{manager}/list_controllers", callback_group=self._group
+                ListControllers, f"{self._manager}/list_controllers", callback_group=self._group
             )
             self._listen()
 
@@ -58,11 +59,12 @@ class Controllers:
 
     def _on_activity(self, message: Any) -> None:
         self._states = {controller.name: controller.state.label for controller in message.controllers}
+        self._loaded |= self._states.keys()
 
     def problem(self, way: str) -> str:
         """Return that the controller behind the topic or action `way` is known not to be active, or nothing ("")."""
-        name = controller_of(way)
-        state = self._states.get(name, "active")
+        name = controller_of(way, self._manager)
+        state = self._states.get(name, "unloaded" if name in self._loaded else "active")
         return "" if state == "active" else f"the controller {name} is {state}"
 
     def check(self, way: str) -> str:
@@ -74,7 +76,7 @@ class Controllers:
         answer = self._answer(self._client, self._kind.Request())
         if answer is None:
             return f"the controller's state is not known: {self._manager} does not answer"
-        name = controller_of(way)
+        name = controller_of(way, self._manager)
         states = {controller.name: controller.state for controller in answer.controller}
         if name not in states:
             return f"the controller's state is not known: {self._manager} has no controller {name!r}"
@@ -87,7 +89,7 @@ class Controllers:
 
     def advice(self, way: str) -> str:
         """Return what should be set otherwise in a joint_trajectory_controller behind `way`, or nothing ("")."""
-        name = controller_of(way)
+        name = controller_of(way, self._manager)
         if self._client is None or not name:
             return ""
         if self._parameters is None:
@@ -116,7 +118,13 @@ class Controllers:
         return future.result()
 
 
-def controller_of(way: str) -> str:
-    """Return the controller's name from its topic or action, such as /arm_controller/joint_trajectory."""
-    parts = way.strip("/").split("/")
-    return parts[-2] if len(parts) > 1 else ""
+def controller_of(way: str, manager: str) -> str:
+    """Return the name by which a manager lists the controller behind a topic or action, "" if it is another manager's.
+
+    That is the full name, such as /left/arm_controller/joint_trajectory, without its end and the manager's namespace:
+    controllers of one name in two namespaces are two.
+    """
+    controller, space = way.strip("/").rpartition("/")[0], manager.strip("/").rpartition("/")[0]
+    if not space:
+        return controller
+    return controller.removeprefix(f"{space}/") if controller.startswith(f"{space}/") else ""

@@ -2,8 +2,8 @@
 
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
-Services: ~/plan, ~/rehearse, ~/start and ~/stop. Subscribes to robot_description and joint_states. Publishes
-joint_trajectory (or sends it to an action), excitation_state and ~/planned.
+Services: ~/plan, ~/rehearse, ~/start and ~/stop. Subscribes to robot_description, joint_states, stop and
+commander. Publishes joint_trajectory (or sends it to an action), excitation_state, commander and ~/planned.
 
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
 states send it events; what it sends to the controller has passed the gate and the controller's own checks.
@@ -18,34 +18,37 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ros2_dynid.control.excitation_machine import (
+from ros2_dynid.control.checked_motion import checked_motion
+from ros2_dynid.control.excitation_events import (
     ActivateExcitation,
     Announce,
     DeactivateExcitation,
-    ExcitationMachine,
     GoalRefused,
     ParametersChanged,
     Phase,
     RobotChanged,
     Start,
     Stop,
-    checked_motion,
 )
+from ros2_dynid.control.excitation_machine import ExcitationMachine
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.steady_time import SteadyTime
+from ros2_dynid.control.stop_switch import HoldBack, Reason
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.trajectory import Trajectory, rehearsal
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
+from ros2_dynid.nodes.common.commander_topic import CommanderTopic
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.qos import JOINT_STATES
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.common.stop_topic import StopListener
 from ros2_dynid.nodes.excitation.controllers import Controllers
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext
 from ros2_dynid.nodes.excitation.parameters import PARAMETERS, SETTINGS, motion_settings
@@ -75,7 +78,19 @@ class Excitation(ManagedNode):
         self._states, self._stamps = LiveStates(()), StampClock()
         self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
         self._machine = ExcitationMachine(self._settings(), MotionGate(self._send))
-        self._owner = ExcitationOwner(self._machine, OwnerContext(self._now, self._connection, self._announce))
+        self._commander = CommanderTopic(self)
+        around = OwnerContext(
+            self._now,
+            self._connection,
+            self._announce,
+            self._keep_command,
+            self._commander.release,
+            lambda: bool(self._commander.holders()),
+        )
+        self._owner = ExcitationOwner(self._machine, around)
+        self._stop_switch = StopListener(
+            self, self._on_stop_switch, self.value("enabling_topic"), self.value("enabling_timeout")
+        )
         self.autostart()
 
     # --- lifecycle
@@ -138,6 +153,7 @@ class Excitation(ManagedNode):
             "position": self._machine.unknown(self._now()) or "known",
             "at_rest": self._machine.at_rest,
             "controller": self._connection() or "connected",
+            "stop": (self._stop_switch.reason or ("released",))[0],
         }
         return level, phase.value, values
 
@@ -173,12 +189,20 @@ class Excitation(ManagedNode):
     def _stop(self) -> str:
         return self._send_event(Stop)
 
+    def _on_stop_switch(self, reason: Reason | None) -> None:
+        """Brake, and start nothing while the stop of the suite is set."""
+        self._owner.post(lambda now: HoldBack(now, reason))
+        if reason is not None:
+            self._owner.post(lambda now: Stop(now, reason[0]))
+
     def _run(self, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
         """Prepare the motion in this thread, which may take its time, and let it start."""
         machine, stops, plan = self._machine, self._machine.stops, self._planner.plan
         robot = self._robot()
         if not self.active:
             raise InputError("the node is inactive", "activate it")
+        if self._stop_switch.reason is not None:
+            raise InputError(*self._stop_switch.reason)
         if plan is None:
             raise InputError("there is no plan", "call ~/plan")
         if machine.moving:
@@ -201,7 +225,14 @@ class Excitation(ManagedNode):
             sender.prepare(part.points)
         way, run = motion.way.points.duration, motion.run.points.duration
         self._state_out.expect(name, way, machine.settings.settle, run)
-        return self._send_event(lambda now: Start(now, motion))
+        self._commander.wait(robot.active_names, at_rest=machine.at_rest)
+        if not self._commander.watched():
+            self.get_logger().warning("no guard is running: if this node is killed, the motion is finished unwatched")
+        try:
+            return self._send_event(lambda now: Start(now, motion))
+        except DynidError:
+            self._commander.release()
+            raise
 
     def _wait_if_fresh(self, sender: Sender, stops: int) -> None:
         """Right after an activation, wait for what a start needs; a stop ends the wait."""
@@ -240,6 +271,13 @@ class Excitation(ManagedNode):
         now = self._now()
         self._sender.send(points, delay, number)
         return now
+
+    def _keep_command(self) -> str:
+        """Say that we command the robot, and return who else does, or nothing ("")."""
+        if not self._commander.held:  # a robot that goes on though it was stopped is stopped again
+            self._commander.seize(self._machine.joint_names)
+        self._commander.beat()
+        return self._commander.conflict()
 
     def _connection(self) -> str:
         sender = self._sender

@@ -10,15 +10,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ros2_dynid.control.excitation_machine import (
+from ros2_dynid.control.excitation_events import (
+    MOVING,
     Announce,
     ConnectionProblem,
-    ExcitationMachine,
     ExcitationOutcome,
     ExcitationTick,
+    OthersCommand,
     Phase,
     Stop,
 )
+from ros2_dynid.control.excitation_machine import ExcitationMachine
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.transitions import Event
 from ros2_dynid.nodes.common.answers import Reply
@@ -29,11 +31,18 @@ MakeEvent = Callable[[float], Event]
 
 @dataclass(frozen=True)
 class OwnerContext:
-    """What the machine's thread needs: its clock [s], the state of the connection ("": good), and where to announce."""
+    """What the machine's thread needs: its clock [s], the state of the connection ("": good), and where to announce.
+
+    keep_command: says, while the robot moves, that we command it, and returns who else does ("": nobody); release: says
+    that we do no more; others_command: whether another node commands the robot.
+    """
 
     clock: Callable[[], float]
     connection: Callable[[], str]
     announce: Callable[[Announce], None]
+    keep_command: Callable[[], str] = lambda: ""
+    release: Callable[[], None] = lambda: None
+    others_command: Callable[[], bool] = lambda: False
 
 
 class ExcitationOwner:
@@ -93,6 +102,8 @@ class ExcitationOwner:
             if request is not None:
                 self._answer(*request)
             elif state is not None:
+                if self._machine.phase is Phase.ABORTED and self._around.others_command():
+                    self._handle(OthersCommand(state.now))
                 self._handle(state)
             if self._machine.moving and time.monotonic() >= due:
                 due = time.monotonic() + self.period
@@ -112,9 +123,12 @@ class ExcitationOwner:
     def _tick(self) -> None:
         if problem := self._around.connection():
             self._handle(ConnectionProblem(self._around.clock(), problem))
+        if (rival := self._around.keep_command()) and self._machine.phase in MOVING:
+            self._handle(Stop(self._around.clock(), f"{rival} commands the robot as well"))
         self._handle(ExcitationTick(self._around.clock()))
 
     def _handle(self, event: Event) -> ExcitationOutcome:
+        moved = self._machine.moving
         try:
             outcome = self._machine.handle(event)
         except Exception as error:  # ours: the node ends, but not with a robot that moves on
@@ -123,4 +137,6 @@ class ExcitationOwner:
             raise
         for what in outcome.announced:
             self._around.announce(what)
+        if moved and not self._machine.moving:
+            self._around.release()
         return outcome

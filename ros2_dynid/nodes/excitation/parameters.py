@@ -10,6 +10,7 @@ from typing import Any
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M
 from ros2_dynid.nodes.common.parameters import Described, Settable
+from ros2_dynid.nodes.common.stop_topic import PARAMETERS as STOP_PARAMETERS
 
 PARAMETERS = (
     Described(
@@ -59,6 +60,7 @@ PARAMETERS = (
         "node asked whether the controller is active, where controller_manager_msgs is installed; empty: nobody",
         settable=Settable.UNCONFIGURED,
     ),
+    *STOP_PARAMETERS,
 )
 
 SETTINGS = {

@@ -79,8 +79,8 @@ class TopicSender:
 
     def _best_effort(self) -> bool:
         """Return whether a subscription of the topic is not reliable."""
-        found = self._node.get_subscriptions_info_by_topic(self.name)
-        return any(info.qos_profile.reliability is not ReliabilityPolicy.RELIABLE for info in found)
+        listeners = self._node.get_subscriptions_info_by_topic(self.name)
+        return any(info.qos_profile.reliability is not ReliabilityPolicy.RELIABLE for info in listeners)
 
     def send(self, points: Reference, delay: float, number: int) -> None:
         """Publish; the stamp, the first field after four bytes of encapsulation, is that of this moment."""
@@ -105,7 +105,7 @@ class ActionSender:
         except ImportError:
             hint = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
             raise InputError("control_msgs is not installed", hint) from None
-        self._node, self._refused, self.name = node, refused, action
+        self._node, self._refused, self.name = node, refused, node.resolve_topic_name(action)
         self._kind: Any = FollowJointTrajectory
         self._client: Any = ActionClient(node, FollowJointTrajectory, action)
         self._ready: WeakKeyDictionary[Reference, JointTrajectory] = WeakKeyDictionary()

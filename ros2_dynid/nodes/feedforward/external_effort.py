@@ -143,15 +143,15 @@ class ExternalEffort:
         dt = 1e-9 * np.diff([self._last, *stamps])
         self._last = stamps[-1]
         q, dq, tau = (np.array([getattr(state, key) for state in states]) for key in ("q", "dq", "tau"))
-        found = senses.observer.take(q, dq, tau, dt)
-        if not found.used.any():
+        observed = senses.observer.take(q, dq, tau, dt)
+        if not observed.used.any():
             if not np.isfinite(np.hstack((q, dq, tau))).all():
                 self._say(NO_MOTION)
             return
-        for k in np.flatnonzero(found.used):
-            event = senses.contacts.update(found.external[k], found.undecided[k], float(dt[k]))
+        for k in np.flatnonzero(observed.used):
+            event = senses.contacts.update(observed.external[k], observed.undecided[k], float(dt[k]))
             if event is not ContactEvent.NONE:
-                self._tell_contact(senses, stamps[k], found.external[k])
+                self._tell_contact(senses, stamps[k], observed.external[k])
         self._say("" if senses.contacts.usable else NO_BARS)
         self._publish(senses, states[-1], stamps[-1])
 

@@ -3,8 +3,8 @@
 """Node feedforward: the torque of the identified model along a reference, to a controller that adds it.
 
 Services: ~/stop, ~/fill_efforts and ~/set_payload. Subscribes to robot_description, joint_states, joint_temperatures,
-reference and base_parameters. Publishes joint_trajectory or feedforward_effort and effort_commands, and beside them
-dynamic_coefficients, ~/predicted, ~/external_effort, ~/external_wrench and ~/contact.
+reference, base_parameters, stop and commander. Publishes joint_trajectory or feedforward_effort and effort_commands,
+and beside them commander, dynamic_coefficients, ~/predicted, ~/external_effort, ~/external_wrench and ~/contact.
 
 By default `effort` is filled into the reference and passed on as joint_trajectory, to a controller that keeps control
 when this node dies. Streamed torques (output: effort) go out as JointState and as Float64MultiArray: a forward command
@@ -33,16 +33,19 @@ from ros2_dynid.control.feedforward_events import (
     OutputChanged,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.stop_switch import Reason
 from ros2_dynid.control.torque_ramp import LONGEST_ENDING
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.torque_std import error_bars
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.common.commander_topic import CommanderTopic
 from ros2_dynid.nodes.common.fast import NotForExecutors
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.qos import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.common.stop_topic import StopListener
 from ros2_dynid.nodes.common.temperatures import Temperatures
 from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
@@ -67,6 +70,10 @@ class FeedforwardNode(ManagedNode):
         self.owner: FeedforwardOwner | None = None
         self.external: ExternalEffort | None = None
         self._heard: tuple[Any, Any] | None = None
+        self._stop_switch = StopListener(
+            self, self._on_stop_switch, self.value("enabling_topic"), self.value("enabling_timeout")
+        )
+        self._commander = CommanderTopic(self)
         self.autostart()
 
     def configure(self) -> None:
@@ -78,10 +85,18 @@ class FeedforwardNode(ManagedNode):
         self.external = ExternalEffort(self, lambda: self.machine.carried, lambda: self.robot)
         self.external.use(self._feeling({}))
         owner = FeedforwardOwner(
-            self.machine, self.context, self.output, self._predicted, self.external, self.now_ns, self.get_logger()
+            self.machine,
+            self.context,
+            self.output,
+            self._predicted,
+            self.external,
+            self.now_ns,
+            self.get_logger(),
+            self._commander,
         )
         owner.background_period = 1 / self.value("background_rate")
         self.owner = owner
+        self._on_stop_switch(self._stop_switch.reason)
         FeedforwardServices(self, owner.ask, lambda: self.robot)
         self._temperatures = Temperatures(
             self, lambda names, T: owner.ask(lambda now: MeasuredTemperature(now, names, T))
@@ -90,6 +105,11 @@ class FeedforwardNode(ManagedNode):
         if path:
             model = load_model(path)
             use_model(owner.ask, model.robot, model.chi, path, error_bars(model))
+
+    def _on_stop_switch(self, reason: Reason | None) -> None:
+        """End every motion, and follow nothing while the stop of the suite is set."""
+        if self.owner is not None:
+            self.owner.set_stop(reason)
 
     def on_robot(self, robot: Robot) -> None:
         """Take its limits; a description of another robot than the model's is refused, or ends in gravity."""
@@ -135,14 +155,15 @@ class FeedforwardNode(ManagedNode):
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End in gravity, also when it is shut down while active."""
-        done = super().on_shutdown(state)
+        result = super().on_shutdown(state)
         self._end_owner()
-        return done
+        return result
 
     def status(self) -> NodeStatus:
         """Tell what it does."""
         status = self.machine.status
-        doubtful = status.state in UNREADY or status.remark or status.held_back
+        remark = status.remark or (self._stop_switch.reason or ("",))[0]
+        doubtful = status.state in UNREADY or remark or status.held_back
         values = {
             "robot": status.robot,
             "output": self.value("output"),
@@ -152,7 +173,7 @@ class FeedforwardNode(ManagedNode):
             "temperature": status.temperature,
             "external effort": "" if self.external is None else self.external.status,
         }
-        return WARN if doubtful else OK, status.remark or status.state.value, values
+        return WARN if doubtful else OK, remark or status.state.value, values
 
     def check_parameters(self, changes: Mapping[str, Value]) -> None:
         """Refuse limits, rates and an order that do not fit the robot."""

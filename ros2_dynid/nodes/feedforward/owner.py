@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.context import Context
 from trajectory_msgs.msg import JointTrajectory
@@ -31,14 +32,18 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardState,
     FeedforwardTick,
     NewReference,
+    StopFeedforward,
     StreamedPoint,
     UnreadableReference,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.joint_trust import JointStateArrived
+from ros2_dynid.control.lease import DEFAULT_TIMES
+from ros2_dynid.control.stop_switch import HoldBack, Reason
 from ros2_dynid.control.transitions import Event
 from ros2_dynid.errors import DynidError
 from ros2_dynid.nodes.common.answers import Reply
+from ros2_dynid.nodes.common.commander_topic import CommanderTopic
 from ros2_dynid.nodes.common.fast import ending, unpacked
 from ros2_dynid.nodes.common.messages import ahead, reference_of
 from ros2_dynid.nodes.common.predicted import Predicted
@@ -50,6 +55,9 @@ from ros2_dynid.recording.live_points import LivePoints
 
 STATES_SECONDS = 0.002
 """Joint states are taken this often [s]: 1 kHz in pieces costs less than single messages."""
+BEAT_SECONDS = DEFAULT_TIMES.beat
+"""How often [s] it is looked at who commands the robot, and said if it is us."""
+CLAIMED = "the joints are being claimed", "send it again"
 MOST = 200
 """Messages taken at once."""
 ASK_SECONDS = 5.0
@@ -72,11 +80,18 @@ class FeedforwardOwner:
         external: ExternalEffort,
         now_ns: Callable[[], int],
         logger: Logger,
+        commander: CommanderTopic,
     ) -> None:
         """Start; `now_ns` is the clock that headers are stamped by."""
-        self._machine, self._context, self._output = machine, context, output
+        self._machine, self._context, self._output, self._commander = machine, context, output, commander
+        self._stop: Reason | None = None
+        self._not_ours: Reason | None = CLAIMED
+        self._held_back: Reason | None = None
+        self._deferred: bytes | None = None
+        self._rival, self._woke_at, self._beat_due = "", time.monotonic(), 0.0
         self._predicted, self._external, self._now_ns, self._logger = predicted, external, now_ns, logger
         self.background_period = 0.02
+        self._gains: tuple[float, ...] = ()
         self._states, self._points = LiveStates(()), LivePoints(())
         self._subscriptions: tuple[Any, Any] | None = None
         self._requests: deque[Do] = deque()
@@ -105,6 +120,17 @@ class FeedforwardOwner:
             raise DynidError(outcome.refused)
         return outcome
 
+    def set_stop(self, reason: Reason | None) -> None:
+        """Let nothing begin, and end every motion, for this reason; None: the stop is released."""
+
+        def act() -> None:
+            self._stop = reason
+            self._hold_back(self._not_ours)
+            if reason is not None:
+                self._end_motion(reason[0])
+
+        self._do(act)
+
     def listen(self, subscriptions: tuple[Any, Any] | None) -> None:
         """Take messages of these subscriptions, reference and joint states, from now on; None: of none."""
         done = threading.Event()
@@ -130,6 +156,8 @@ class FeedforwardOwner:
         self._running = False
         self._waiter.wake()
         self._thread.join(1.0)
+        if self._commander.held and not self._machine.commands(time.monotonic()):  # else a guard ends what goes on
+            self._commander.release()
 
     def _do(self, act: Do) -> None:
         self._requests.append(act)
@@ -150,9 +178,11 @@ class FeedforwardOwner:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _run(self) -> None:
+        self._hold_back(CLAIMED)
         while self._running and self._context.ok():
             subscriptions = self._subscriptions
             self._waiter.wait(None if subscriptions is None else subscriptions[0], self._due() - time.monotonic())
+            self._look_at_pause(time.monotonic())
             if subscriptions is not None:
                 waited = _taken(subscriptions[0])
                 if waited:
@@ -165,13 +195,16 @@ class FeedforwardOwner:
             if now >= self._states_due and self._subscriptions is not None:
                 self._states_due = now + STATES_SECONDS
                 self._take_states(self._subscriptions[1])
+            if now >= self._beat_due:
+                self._beat_due = now + BEAT_SECONDS
+                self._keep_command(now)
             if now >= self._background_due:
                 self._background_due = now + self.background_period
                 self._background()
 
     def _due(self) -> float:
         """Return when [s] something is to be done, if nothing comes."""
-        due = min(self._machine.due, self._background_due)
+        due = min(self._machine.due, self._background_due, self._beat_due)
         if (
             self._subscriptions is None or self._machine.state is FeedforwardState.STREAMING
         ):  # a stream wakes us often enough
@@ -189,6 +222,60 @@ class FeedforwardOwner:
             self._log_news()
         return outcome
 
+    # --- who commands the robot
+
+    def _hold_back(self, not_ours: Reason | None) -> None:
+        """Let nothing begin while the stop is set, or while the joints are not ours."""
+        self._not_ours = not_ours
+        before, self._held_back = self._held_back, self._stop or not_ours
+        if self._held_back != before:
+            self._handled(HoldBack(time.monotonic(), self._held_back))
+
+    def _end_motion(self, why: str, was_replaced: bool = False) -> None:
+        """End every motion without being asked by a service."""
+        self._deferred = None
+        answer = self._handled(StopFeedforward(time.monotonic(), halt=False, was_replaced=was_replaced)).answer
+        self._logger.warning(f"{why}: {answer}")
+
+    def _take_command(self) -> bool:
+        """Return whether the joints are ours, which takes some hundredths of a second; log who else has them."""
+        at_rest = self._machine.trust.at_rest()
+        try:
+            granted = self._commander.claim(self._machine.joint_names, at_rest=at_rest)
+        except DynidError as error:
+            what, _, hint = str(error).partition("; ")
+            self._hold_back((what, hint))
+            self._deferred = None
+            self._logger.error(f"nothing is sent: {error}", throttle_duration_sec=1.0)
+            return False
+        self._hold_back(None if granted else CLAIMED)
+        return granted
+
+    def _keep_command(self, now: float) -> None:
+        """Say that we command the robot while we do; claim it for what waits, and release it when nothing does."""
+        machine, commander = self._machine, self._commander
+        if machine.commands(now) and commander.held:
+            efforts = machine.sent_and_holding(now)
+            commander.beat(*(() if efforts is None else efforts))
+            rival = commander.conflict()
+            if rival and rival != self._rival:
+                self._end_motion(f"{rival} commands the robot as well")
+            self._rival = rival
+        elif self._deferred is not None or machine.wants_to_hold(now) or machine.commands(now):
+            if self._take_command() and self._deferred is not None:
+                data, self._deferred = self._deferred, None
+                self._references([data])
+        elif commander.held:
+            commander.release()
+            self._hold_back(CLAIMED)
+
+    def _look_at_pause(self, now: float) -> None:
+        """After a pause of the process, in which a guard has taken over, go on from what that has sent."""
+        if now - self._woke_at > self._commander.silence and self._commander.held and self._machine.commands(now):
+            watched = self._commander.was_watched
+            self._end_motion(f"this node stood for {now - self._woke_at:.1f} s", was_replaced=watched)
+        self._woke_at = now
+
     def _log_news(self) -> None:
         for news in self._machine.news():
             if news.warning:
@@ -197,7 +284,13 @@ class FeedforwardOwner:
                 self._logger.info(news.text)
 
     def _references(self, waited: list[bytes]) -> None:
-        """Answer references; of streamed points that came together the last: torques of others would come late."""
+        """Answer references; of streamed points that came together the last: torques of others would come late.
+
+        While the joints are being claimed the last one waits: points of a stream come again.
+        """
+        if not self._commander.held and not self._take_command():
+            self._deferred = waited[-1] if self._not_ours is CLAIMED else None
+            return
         if len(waited) == 1:
             self._answer(*self._read(waited[0]))
             return
@@ -231,9 +324,9 @@ class FeedforwardOwner:
 
     def _joints(self) -> tuple[str, ...]:
         """Return the joints to read, with readers for them."""
-        names = self._machine.joint_names
-        if names != self._states.names:
-            self._states, self._points = LiveStates(names), LivePoints(names)
+        names, gains = self._machine.joint_names, self._machine.effort_gains
+        if names != self._states.names or gains != self._gains:
+            self._gains, self._states, self._points = gains, LiveStates(names, np.array(gains)), LivePoints(names)
         return names
 
     def _take_states(self, subscription: Any) -> None:
@@ -258,9 +351,9 @@ class FeedforwardOwner:
         if self._subscriptions is not None and (
             self._output.wants_coefficients or self._machine.law.settings.options.split
         ):
-            found = self._handled(Background(time.monotonic())).coefficients
-            if found is not None and self._output.wants_coefficients:
-                self._output.send_coefficients(found)
+            coefficients = self._handled(Background(time.monotonic())).coefficients
+            if coefficients is not None and self._output.wants_coefficients:
+                self._output.send_coefficients(coefficients)
         self._machine.tell()
 
     def _end_alone(self) -> None:

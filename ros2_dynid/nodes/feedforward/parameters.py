@@ -10,8 +10,9 @@ from typing import Any
 from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import FeedforwardSettings
 from ros2_dynid.control.torque_ramp import RAMP_SECONDS
-from ros2_dynid.model.efforts import CHOICES
+from ros2_dynid.model.efforts import CHOICES, SENSOR_CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
+from ros2_dynid.nodes.common.stop_topic import PARAMETERS as STOP_PARAMETERS
 from ros2_dynid.nodes.feedforward.external_effort import Feeling
 
 TRAJECTORY, EFFORT = "trajectory", "effort"
@@ -31,9 +32,15 @@ PARAMETERS = (
         settable=Settable.UNCONFIGURED,
     ),
     Described(
+        "robot_measures",
+        [""],
+        f"what a measured effort holds, one a joint or one: {SENSOR_CHOICES}; empty: as the model declares",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described(
         "check_rest_efforts",
         True,
-        "compare robot_adds with the efforts measured at rest before the first torque; false: efforts are no torques",
+        "compare both with the efforts measured at rest before the first torque; false: efforts are no torques",
     ),
     Described(
         "hold_gravity_on_activate",
@@ -88,6 +95,7 @@ PARAMETERS = (
     ),
     Described("wrench_link", "", "link of ~/external_wrench; empty: the robot's last link"),
     Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
+    *STOP_PARAMETERS,
 )
 
 
@@ -114,6 +122,7 @@ def feedforward_settings(value: Callable[[str], Any]) -> FeedforwardSettings:
         near=value("start_tolerance"),
         lead=value("stop_lead"),
         robot_adds=tuple(value("robot_adds")) if any(value("robot_adds")) else (),
+        robot_measures=tuple(value("robot_measures")) if any(value("robot_measures")) else (),
         check_rest=value("check_rest_efforts"),
     )
 

@@ -56,11 +56,11 @@ class TorqueOutput:
         """Whether somebody listens to the coefficients."""
         return bool(self._coefficients.get_subscription_count())
 
-    def send_coefficients(self, found: TorqueCoefficients) -> None:
+    def send_coefficients(self, coefficients: TorqueCoefficients) -> None:
         """Send M, C and Q."""
-        message = DynamicCoefficients(joint_names=list(found.joint_names))
+        message = DynamicCoefficients(joint_names=list(coefficients.joint_names))
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(self._now_ns(), 1_000_000_000)
-        message.position, message.velocity = array("d", found.q), array("d", found.dq)
-        message.inertia = array("d", found.M.ravel())
-        message.velocity_torque, message.gravity_torque = array("d", found.C), array("d", found.Q)
+        message.position, message.velocity = array("d", coefficients.q), array("d", coefficients.dq)
+        message.inertia = array("d", coefficients.M.ravel())
+        message.velocity_torque, message.gravity_torque = array("d", coefficients.C), array("d", coefficients.Q)
         self._coefficients.publish(message)

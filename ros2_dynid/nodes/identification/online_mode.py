@@ -22,6 +22,7 @@ from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
 from ros2_dynid.identification.torque_std import torque_scatter, torque_std
+from ros2_dynid.model.efforts import effort_gains
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.fast import Stream
@@ -112,7 +113,7 @@ class Online:
             self._statistics.take(message)
             if self._statistics.count >= MEASURING:
                 settings = self._settings
-                self._states = LiveStates(robot.active_names)
+                self._states = LiveStates(robot.active_names, effort_gains(robot))
                 self._trust = JointTrust(STALE_SECONDS, known_limits(robot).velocity)
                 self._estimator = OnlineEstimator(
                     robot,
@@ -171,16 +172,16 @@ class Online:
         robot = reference.robot
         link = next((name for name, (number, _) in robot.tools.items() if number == robot.n), None)
         try:
-            found = quick_load(reference, estimator.base, information, link=link)
+            load = quick_load(reference, estimator.base, information, link=link)
         except DynidError as error:
             self._node.get_logger().warning(f"payload: {error}", throttle_duration_sec=10.0)
             return
-        if found is None:
+        if load is None:
             return
-        message = InertiaStamped(inertia=inertia_message(found.mass, found.com.tolist(), found.inertia.tolist()))
-        message.header.frame_id, message.header.stamp = found.frame, self._node.get_clock().now().to_msg()
+        message = InertiaStamped(inertia=inertia_message(load.mass, load.com.tolist(), load.inertia.tolist()))
+        message.header.frame_id, message.header.stamp = load.frame, self._node.get_clock().now().to_msg()
         self._payload.publish(message)
-        message.inertia = inertia_message(found.mass_std, found.com_std.tolist(), found.inertia_std.tolist())
+        message.inertia = inertia_message(load.mass_std, load.com_std.tolist(), load.inertia_std.tolist())
         self._payload_std.publish(message)
 
     def _plot(self, model: IdentifiedModel | None) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ros2_dynid.identification.online import CUTOFF, MEMORY, ROW_RATE
 from ros2_dynid.identification.options import Method
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
@@ -13,13 +14,13 @@ PARAMETERS = (
         "recordings_folder",
         "~/.ros/ros2_dynid/recordings",
         "folder that bags in requests must lie in",
-        settable=Settable.UNCONFIGURED,
+        read_only=True,
     ),
     Described(
         "models_folder",
         "~/.ros/ros2_dynid/models",
         "folder for models; nothing is written outside of it",
-        settable=Settable.UNCONFIGURED,
+        read_only=True,
     ),
     Described(
         "method",
@@ -34,20 +35,20 @@ PARAMETERS = (
     Described("online", False, "estimate from every joint state while the node runs", settable=Settable.INACTIVE),
     Described(
         "online_rate",
-        100.0,
+        ROW_RATE,
         "rows of the online estimator in a second and joint [Hz]",
         1.0,
         1000.0,
         settable=Settable.INACTIVE,
     ),
-    Described("online_cutoff", 15.0, "cutoff of the online filter [Hz]", 0.5, 200.0, settable=Settable.INACTIVE),
+    Described("online_cutoff", CUTOFF, "cutoff of the online filter [Hz]", 0.5, 200.0, settable=Settable.INACTIVE),
     Described(
         "payload",
         False,
         "publish the load that joint states show, as ~/payload and ~/payload_std; needs online and a model served",
         settable=Settable.INACTIVE,
     ),
-    Described("online_memory", 30.0, "time constant of forgetting [s]", 0.5, 3600.0, settable=Settable.INACTIVE),
+    Described("online_memory", MEMORY, "time constant of forgetting [s]", 0.5, 3600.0, settable=Settable.INACTIVE),
     Described(
         "drift_ratio",
         3.0,

@@ -55,10 +55,10 @@ class IdentifyAction:
         goal.execute()
 
     def _execute(self, goal: Any) -> Identify.Result:
-        result, wanted, cancelled = Identify.Result(), goal.request, self._cancelled[_number(goal)]
+        result, request, cancelled = Identify.Result(), goal.request, self._cancelled[_number(goal)]
         with answering(result, self._logger):
             result.model_path, result.parameters = self._identify(
-                wanted,
+                request,
                 lambda stage, done: goal.publish_feedback(Identify.Feedback(stage=stage, progress=done)),
                 cancelled,
             )
@@ -149,10 +149,10 @@ class PayloadService:
                 [str(self._recordings.existing(bag)) for bag in bags]
                 for bags in (request.empty_bags, request.loaded_bags)
             )
-            wanted = payload_request(request, self._robot_source(), empty, loaded, self._sensor())
-            found = self._job.work(PAYLOAD, wanted)
-            response.payload = inertia_message(found.mass, found.com, found.inertia)
-            response.mass_std = found.std.mass
-            response.com_std.x, response.com_std.y, response.com_std.z = found.std.com
-            response.frame, response.significant = found.frame, found.significant
+            job_request = payload_request(request, self._robot_source(), empty, loaded, self._sensor())
+            payload = self._job.work(PAYLOAD, job_request)
+            response.payload = inertia_message(payload.mass, payload.com, payload.inertia)
+            response.mass_std = payload.std.mass
+            response.com_std.x, response.com_std.y, response.com_std.z = payload.std.com
+            response.frame, response.significant = payload.frame, payload.significant
         return response

@@ -33,13 +33,15 @@ from ros2_dynid.msg import TorqueError as TorqueErrorMessage
 from ros2_dynid.nodes.common.caller import ClientError, end_ros, start_ros
 from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.nodes.common.messages import inertia_message, reference_of
+from ros2_dynid.nodes.mission.pilot import Pilot
 from ros2_dynid.srv import IdentifyPayload, PlanExcitation, SetPayload
 from ros2_dynid.usecases.mission import MissionOutcome, MissionRequest, OpenLoop, Tracking, WeighedPayload
 
 REST_SECONDS = 20.0
 """Time [s] that the robot has to come to rest before a motion."""
-NOT_YET = ("at rest", "the position of the robot is not known")
-"""Refusals of a start that pass by themselves: a robot that still moves, or joint states that a busy machine delays."""
+NOT_YET = ("at rest", "the position of the robot is not known", "commands the robot")
+"""Refusals of a start that pass by themselves: a robot that still moves, or that another node still commands, or joint
+states that a busy machine delays."""
 
 
 class Mission:
@@ -49,7 +51,7 @@ class Mission:
         """Connect."""
         self._request = request
         self.robot = load_robot(request.robot)
-        self._client = Client(self.robot, "mission")
+        self._client = Pilot(self.robot, "mission")
 
     def close(self) -> None:
         """Disconnect."""
@@ -130,9 +132,9 @@ class Mission:
         message = inertia_message(load.mass, load.com, load.inertia)
         self._client.call(SetPayload, "sim_robot/set_payload", payload=message)
         loaded = self._recorded("running the trajectory with the payload, recording")
-        found = weighed(self._client, empty, loaded, load.mass)
+        payload = weighed(self._client, empty, loaded, load.mass)
         self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
-        return found
+        return payload
 
 
 def _errors(rows: Sequence[TorqueErrorMessage]) -> dict[str, TorqueError]:
@@ -210,18 +212,18 @@ def weighed(client: Client, empty: str, loaded: str, mass: float) -> WeighedPayl
     say("identifying the payload")
     bags = {"empty_bags": [empty], "loaded_bags": [loaded]}
     try:
-        found = client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
+        answer = client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
     except ClientError as error:
         say(f"this robot does not show its payload: {error}")
         return WeighedPayload(mass, loaded, error=str(error))
-    com = found.payload.com
+    com = answer.payload.com
     return WeighedPayload(
         mass,
         loaded,
-        mass=found.payload.m,
-        mass_std=found.mass_std,
+        mass=answer.payload.m,
+        mass_std=answer.mass_std,
         com=(com.x, com.y, com.z),
-        relative_error=abs(found.payload.m / mass - 1),
+        relative_error=abs(answer.payload.m / mass - 1),
     )
 
 

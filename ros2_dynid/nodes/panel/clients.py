@@ -15,10 +15,13 @@ from rclpy.action.client import ActionClient
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ros2_dynid.action import Identify
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.nodes.common.qos import LATCHED
+from ros2_dynid.nodes.common.stop_topic import TOPIC as STOP
 from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
 
 SHORT, LONG = 10.0, 300.0
@@ -54,6 +57,7 @@ class Services:
         }
         self._identify: Any = ActionClient(node, Identify, "identification/identify", callback_group=group)
         self._goal: Any = None
+        self._stop = node.create_publisher(Bool, STOP, LATCHED)
 
     def nodes(self) -> frozenset[str]:
         """Return the nodes that answer."""
@@ -70,7 +74,8 @@ class Services:
         return response
 
     def stop(self) -> str:
-        """Stop every node that moves the robot, all asked at once; return what they answer, one that hangs included."""
+        """Set the stop of the suite, and ask every node that moves the robot what it did; one that hangs is told."""
+        self._stop.publish(Bool(data=True))
         answers = {
             name: self._clients[f"{name}/stop"].call_async(Trigger.Request())
             for name in MOVING
@@ -78,21 +83,26 @@ class Services:
         }
         if not answers:
             raise InputError(f"neither {' nor '.join(MOVING)} answers", "stop the robot at its own emergency stop")
-        said = []
+        lines = []
         for name, answer in answers.items():
             try:
-                said.append(f"{name}: {_result(answer, STOP_SECONDS, f'{name}/stop').message}")
+                lines.append(f"{name}: {_result(answer, STOP_SECONDS, f'{name}/stop').message}")
             except DynidError as error:
-                said.append(f"{name}: {error}")
-        return "; ".join(said)
+                lines.append(f"{name}: {error}")
+        return "; ".join(lines)
+
+    def release(self) -> str:
+        """Release the stop of the suite."""
+        self._stop.publish(Bool(data=False))
+        return "the stop is released"
 
     def load_model(self, path: str) -> None:
         """Let the identification node serve a model file: its parameter `model` is read when it is configured."""
         for transition in ("deactivate", "cleanup"):
             self._change(transition)
         try:
-            wanted = [Parameter("model", value=path).to_parameter_msg()]
-            for result in self.call("identification/set_parameters", parameters=wanted).results:
+            parameters = [Parameter("model", value=path).to_parameter_msg()]
+            for result in self.call("identification/set_parameters", parameters=parameters).results:
                 if not result.successful:
                     raise DynidError(result.reason)
             self._change("configure")

@@ -155,17 +155,17 @@ class Listening:
             return None
 
     def _on_planned(self, message: JointTrajectory) -> None:
-        found = self._reference_of(message)
-        if found is not None:
-            self._on_plan(found)
+        reference = self._reference_of(message)
+        if reference is not None:
+            self._on_plan(reference)
 
     def _on_sent(self, message: JointTrajectory) -> None:
-        found = self._reference_of(message)
-        if found is None:
+        reference = self._reference_of(message)
+        if reference is None:
             return
         stamp = seconds(message.header.stamp)
         with self._lock:
-            self._sent = (found, stamp or 1e-9 * self._node.now_ns())
+            self._sent = (reference, stamp or 1e-9 * self._node.now_ns())
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         now = time.monotonic()

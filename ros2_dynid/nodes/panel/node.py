@@ -5,14 +5,13 @@
 Calls plan, rehearse, start and stop of the excitation, the services of the recorder, identify and the lifecycle of the
 identification and set_payload of the feedforward (clients.py). Subscribes to robot_description, joint_states,
 joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift, feedforward/predicted,
-feedforward/external_effort, identification/predicted and /diagnostics (listening.py). Publishes preview/joint_states
-and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command and which buttons are
-enabled is preview.panel_rules, every node checks each request itself, and anyone may stop.
+feedforward/external_effort, identification/predicted, stop and /diagnostics (listening.py). Publishes stop, and
+preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command
+and which buttons are enabled is preview.panel_rules, every node checks each request itself, and anyone may stop.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,6 +32,7 @@ from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import inertia_message
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.common.stop_topic import StopListener
 from ros2_dynid.nodes.panel.clients import LONG, Services
 from ros2_dynid.nodes.panel.listening import Listening
 from ros2_dynid.nodes.panel.parameters import PARAMETERS
@@ -40,7 +40,8 @@ from ros2_dynid.nodes.panel.publishers import Rviz
 from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
 from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
-from ros2_dynid.preview.panel_server import PanelCallbacks, PanelServer
+from ros2_dynid.preview.panel_server import Address, PanelCallbacks, PanelServer
+from ros2_dynid.preview.panel_token import make_token, show_on_terminal, token_of_file
 from ros2_dynid.preview.scene import Appearance, sampled_path
 from ros2_dynid.report.build import verdict_of
 from ros2_dynid.usecases.plan import Surroundings
@@ -62,6 +63,8 @@ STOPPED = frozenset((ExcitationState.BRAKING, ExcitationState.ABORTED))
 
 LINES = 12
 """Lines of what happened that the page keeps."""
+LARGEST_NUMBER = 1e15
+"""Numbers of a request are smaller: seeds, seconds, kilograms."""
 
 
 class Panel(ManagedNode):
@@ -85,6 +88,7 @@ class Panel(ManagedNode):
         self._server: PanelServer | None = None
         self._listening: Listening | None = None
         self._ticker: Ticker | None = None
+        self._stop_switch = StopListener(self, lambda _: None, "", 0.0)
         self.autostart()
 
     # --- lifecycle
@@ -92,20 +96,32 @@ class Panel(ManagedNode):
     def configure(self) -> None:
         """Make the clients and open the server."""
         self._others, self._rviz = Services(self), Rviz(self)
-        token = self.value("token")
-        self.access = PanelAccess(token) if token else PanelAccess()
+        file = self.value("token_file")
+        self.access = PanelAccess(token_of_file(Path(file).expanduser()) if file else make_token())
         host, port = self.value("host"), self.value("port")
-        callbacks = PanelCallbacks(lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone)
+        names = [name.strip() for name in self.value("allowed_hosts") if name.strip()]
+        address = Address(host, port, names, self.value("certificate"), self.value("key"))
+        callbacks = PanelCallbacks(
+            lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone, self.get_logger().warning
+        )
         try:
-            self._server = PanelServer(host, port, self.access, callbacks)
+            self._server = PanelServer(address, self.access, callbacks)
         except OSError as error:
             raise InputError(
                 f"the panel cannot listen at {host}:{port} ({error.strerror})", "choose another port"
             ) from None
-        address, token = f"http://{host}:{self._server.port}/", self.access.token
-        self.get_logger().info(f"panel: {address}#token={quote(token)} (token: {token})")
-        if self._server.hosts is None:
-            self.get_logger().warning("the panel can be reached from other computers, and its token is not encrypted")
+        self._tell_address(self._server.url, file)
+        if not host.startswith("127.") and host != "localhost" and not address.certificate:
+            self.get_logger().warning(
+                "the panel can be reached from other computers, and its token is not encrypted; "
+                "give certificate and key, or use an SSH tunnel"
+            )
+
+    def _tell_address(self, url: str, file: str) -> None:
+        """Say where the panel is; the token goes to the terminal alone, which neither log nor graph keep."""
+        shown = show_on_terminal(f"panel: {url}#token={quote(self.access.token)}")
+        where = f"in {file}" if file else "on the terminal" if shown else "nowhere: without a terminal, set token_file"
+        self.get_logger().info(f"panel: {url} (its token is {where})")
 
     def on_robot(self, robot: Robot) -> None:
         """Read what the robot looks like, in a thread of its own: meshes take their time."""
@@ -181,25 +197,26 @@ class Panel(ManagedNode):
 
     def situation(self) -> Situation:
         """Return what the rules of the panel need."""
-        heard = self._listening
-        excitation = ExcitationState() if heard is None else heard.excitation
+        topics = self._listening
+        excitation = ExcitationState() if topics is None else topics.excitation
         return Situation(
             self._others.nodes(),
             excitation.state in MOVING,
             self._plan_number,
             self._rehearsed,
             "plan" in self._busy,
-            heard is not None and heard.recording,
-            "" if heard is None else heard.recorded,
+            topics is not None and topics.recording,
+            "" if topics is None else topics.recorded,
             "identify" in self._busy,
             "load_model" in self._busy,
+            self._stop_switch.reason is not None,
         )
 
     def _tick(self) -> None:
-        heard, server = self._listening, self._server
-        if heard is None or server is None:
+        topics, server = self._listening, self._server
+        if topics is None or server is None:
             return
-        self._follow(heard.excitation)
+        self._follow(topics.excitation)
         self._watch_commander()
         if self._plan is not None:
             self._ghost_time = (self._ghost_time + 1.0 / self.value("rate")) % (self._plan.duration + 1.0)
@@ -207,8 +224,8 @@ class Panel(ManagedNode):
         if not server.watched:
             return
         now = self.situation()
-        reference = heard.reference() if now.moving else None
-        q = heard.measured.states.q if heard.measured.fresh else None
+        reference = topics.reference() if now.moving else None
+        q = topics.measured.states.q if topics.measured.fresh else None
         with self._lock:
             lines, verdict, progress = list(self._lines), list(self._verdict), self._progress
         server.publish(
@@ -218,25 +235,25 @@ class Panel(ManagedNode):
                 "plan": self._plan_number,
                 "rehearsed": bool(now.plan) and now.rehearsed == now.plan,
                 "q": _numbers(q),
-                "effort": _numbers(heard.measured.states.tau if heard.measured.fresh else None),
-                "predicted": _numbers(heard.predicted()),
-                "external": _numbers(heard.external.states.tau if heard.external.fresh else None),
+                "effort": _numbers(topics.measured.states.tau if topics.measured.fresh else None),
+                "predicted": _numbers(topics.predicted()),
+                "external": _numbers(topics.external.states.tau if topics.external.fresh else None),
                 "ghost": _numbers(reference),
                 "error": _numbers(None if q is None or reference is None else q - reference),
-                "excitation": heard.excitation.text,
-                "stopped": heard.excitation.state in STOPPED,
+                "excitation": topics.excitation.text,
+                "stopped": topics.excitation.state in STOPPED,
                 "moving": now.moving,
                 "recording": now.recording,
                 "recorded": now.recorded,
                 "progress": {"stage": progress[0], "share": progress[1]} if now.identifying else None,
                 "planning": now.planning,
-                "model": heard.model,
-                "drift": heard.drift,
+                "model": topics.model,
+                "drift": topics.drift,
                 "verdict": verdict,
                 "refused": dict(refusals(now)),
                 "commander": self.access.commander,
                 "stop_on_disconnect": bool(self.value("stop_on_disconnect")),
-                "diagnostics": heard.diagnostics(),
+                "diagnostics": topics.diagnostics(),
                 "lines": lines,
             }
         )
@@ -266,6 +283,7 @@ class Panel(ManagedNode):
             "rehearse": lambda _: str(self._others.call("excitation/rehearse").message),
             "start": self._do_start,
             "stop": lambda _: self._others.stop(),
+            "release": lambda _: self._others.release(),
             "record": lambda _: f"recording {self._others.call('recorder/start').path}",
             "end_recording": self._do_end_recording,
             "identify": self._do_identify,
@@ -289,29 +307,29 @@ class Panel(ManagedNode):
     def _do_plan(self, request: Mapping[str, object]) -> str:
         seed, duration = _number(request, "seed", 0.0), _number(request, "duration", 0.0)
         with self._working("plan"):
-            found = self._others.call("excitation/plan", LONG, seed=int(seed), duration=[duration] if duration else [])
-        return f"{found.duration:.3g} s, condition number {found.cond:.3g}, {found.message}"
+            plan = self._others.call("excitation/plan", LONG, seed=int(seed), duration=[duration] if duration else [])
+        return f"{plan.duration:.3g} s, condition number {plan.cond:.3g}, {plan.message}"
 
     def _do_start(self, request: Mapping[str, object]) -> str:
         check_rehearsed(self.situation(), request.get("anyway") is True)
         return str(self._others.call("excitation/start").message)
 
     def _do_end_recording(self, _: Mapping[str, object]) -> str:
-        found = self._others.call("recorder/stop")
-        problems = f"; {'; '.join(found.problems)}" if found.problems else ""
-        return f"{found.samples} joint states in {found.duration:.3g} s at {found.rate:.4g} Hz{problems}"
+        summary = self._others.call("recorder/stop")
+        problems = f"; {'; '.join(summary.problems)}" if summary.problems else ""
+        return f"{summary.samples} joint states in {summary.duration:.3g} s at {summary.rate:.4g} Hz{problems}"
 
     def _do_identify(self, _: Mapping[str, object]) -> str:
         with self._working("identify"):
             self._progress = ("starting", 0.0)
-            found = self._others.identify(lambda stage, share: setattr(self, "_progress", (stage, share)))
+            result = self._others.identify(lambda stage, share: setattr(self, "_progress", (stage, share)))
         try:
-            remarks = verdict_of(load_model(found.model_path))
+            remarks = verdict_of(load_model(result.model_path))
         except (DynidError, OSError):  # it lies on another computer
             remarks = []
         with self._lock:
             self._verdict = [{"level": level, "text": text} for level, text in remarks]
-        return str(found.model_path)
+        return str(result.model_path)
 
     def _do_cancel(self) -> str:
         self._others.cancel()
@@ -375,7 +393,7 @@ class _Working:
 
 def _number(request: Mapping[str, object], name: str, default: float) -> float:
     value = request.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
         raise InputError(f"{name} is not a number", "give one")
     return float(value)
 

@@ -3,7 +3,7 @@
 """Node payload_bridge: gives an identified payload to the robot's driver, whatever its service looks like.
 
 Subscribes to robot_description. Service: ~/forward, which calls the service of the driver that is chosen by a
-parameter and described in config/payload_drivers.yaml. Limits and error bars are checked first, nothing that is refused
+parameter and described in config/drivers. Limits and error bars are checked first, nothing that is refused
 reaches the driver; its answer, and what it tells when it is asked back, are passed on.
 """
 
@@ -31,9 +31,9 @@ from ros2_dynid.control.payload_bridge import (
     differing,
     filled,
     read_drivers,
+    shipped_drivers,
 )
 from ros2_dynid.errors import DynidError, InputError, suggest
-from ros2_dynid.model.load import shipped_file
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
@@ -59,16 +59,15 @@ class PayloadBridge(ManagedNode):
 
     def configure(self) -> None:
         """Read the driver's entry, find its types, and offer the service."""
-        path = Path(self.value("bridges_file") or shipped_file("payload_drivers.yaml"))
-        drivers, name = read_drivers(path), self.value("driver")
+        path, name = self.value("bridges_file"), self.value("driver")
+        drivers = read_drivers(Path(path)) if path else shipped_drivers()
         if not name:
-            raise InputError("the parameter driver is empty", f"set it to one of {', '.join(drivers)}", str(path))
-        driver = chosen_driver(drivers, name, str(path))
+            raise InputError("the parameter driver is empty", f"set it to one of {', '.join(drivers)}", path)
+        driver = chosen_driver(drivers, name, path or "config/drivers")
         if self.value("driver_service"):
             driver = replace(driver, service=self.value("driver_service"))
         kind = service_type(driver.type)
-        for field, figure in driver.fields.items():
-            check_path(kind.Request, field, figure)
+        driver = replace(driver, fields=fitting_fields(kind.Request, driver))
         for field in (driver.success, driver.message):
             if field:
                 check_path(kind.Response, field)
@@ -114,18 +113,18 @@ class PayloadBridge(ManagedNode):
         load = Load(*inertia_of(request.payload, robot, request.link))
         std = np.array((request.com_std.x, request.com_std.y, request.com_std.z))
         bars = Bars(self.value("largest_mass_std"), self.value("largest_com_std"))
-        wanted = checked_for(driver, robot, load, request.mass_std, std, bars)
+        driver_load = checked_for(driver, robot, load, request.mass_std, std, bars)
         kind, client = self._client
         message = kind.Request()
-        for field, value in filled(driver, wanted).items():
+        for field, value in filled(driver, driver_load).items():
             set_path(message, field, value)
         answer = self._called(client, message, driver.service)
         if driver.success and not get_path(answer, driver.success):
             reason = get_path(answer, driver.message) if driver.message else ""
             raise DynidError(f"the driver refuses the payload: {reason or 'it gives no reason'}")
-        where = ", ".join(f"{1e3 * x:.1f}" for x in wanted.com)
-        told = f"{wanted.mass:.4g} kg with its centre at ({where}) mm of {wanted.link or 'the last joint'}"
-        return f"{told} sent to {driver.service}{self._asked_back(driver, wanted)}"
+        where = ", ".join(f"{1e3 * x:.1f}" for x in driver_load.com)
+        summary = f"{driver_load.mass:.4g} kg with its centre at ({where}) mm of {driver_load.link or 'the last joint'}"
+        return f"{summary} sent to {driver.service}{self._asked_back(driver, driver_load)}"
 
     def _asked_back(self, driver: Driver, sent: DriverLoad) -> str:
         """Return what the driver tells when it is asked, in words; a driver with other figures is an error."""
@@ -164,19 +163,34 @@ NUMBERS = ("double", "float", "float64", "float32")
 
 def service_type(name: str) -> Any:
     """Return the type of a service by its name, such as ur_msgs/srv/SetPayload."""
-    found = NAME.fullmatch(name)
-    if found is None:
+    parts = NAME.fullmatch(name)
+    if parts is None:
         raise InputError(f"{name!r} is no service type", "write PACKAGE/srv/NAME")
     try:
-        module = importlib.import_module(f"{found[1]}.srv")
+        module = importlib.import_module(f"{parts[1]}.srv")
     except ModuleNotFoundError:
         raise InputError(
-            f"the package {found[1]} is not installed", f"install it, or source its workspace: {name}"
+            f"the package {parts[1]} is not installed", f"install it, or source its workspace: {name}"
         ) from None
-    kind = getattr(module, found[2], None)
+    kind = getattr(module, parts[2], None)
     if kind is None or not hasattr(kind, "Request"):
-        raise InputError(f"the package {found[1]} has no service {found[2]}", "check the file of bridges")
+        raise InputError(f"the package {parts[1]} has no service {parts[2]}", "check the file of bridges")
     return kind
+
+
+def fitting_fields(kind: Any, driver: Driver) -> Mapping[str, str]:
+    """Return the map of fields that the installed request has; an error is that of the first."""
+    first: InputError | None = None
+    for fields in (driver.fields, *driver.others):
+        try:
+            for field, figure in fields.items():
+                check_path(kind, field, figure)
+        except InputError as error:
+            first = first or error
+        else:
+            return fields
+    assert first is not None
+    raise first
 
 
 def check_path(kind: Any, path: str, figure: str | None = None) -> None:

@@ -7,9 +7,14 @@ from __future__ import annotations
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 PARAMETERS = (
-    Described("driver", "", "entry of the file of bridges, such as ur or franka", settable=Settable.UNCONFIGURED),
     Described(
-        "bridges_file", "", "file of bridges; empty: config/payload_drivers.yaml", settable=Settable.UNCONFIGURED
+        "driver",
+        "",
+        "driver of config/drivers that takes a payload, such as ur or franka, or an entry of bridges_file",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described(
+        "bridges_file", "", "file with bridges: of other drivers; empty: config/drivers", settable=Settable.UNCONFIGURED
     ),
     Described("driver_service", "", "name of the driver's service; empty: the entry's", settable=Settable.UNCONFIGURED),
     Described("driver_link", "", "the driver's frame for the payload; empty: the entry's"),

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rclpy.duration import Infinite
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
@@ -47,40 +46,30 @@ class Following:
 
     A publisher that offers a lease of liveliness, as ours does, is missed as soon as that has run out; another one when
     the middleware gives it up. One that was only silent for a while and comes back is followed again (`returned`).
+
+    Leases are watched by a subscription of their own, from the start to the end of the node: one that is destroyed and
+    made again hears of no lease that runs out any more, and Fast DDS gives a killed publisher up after 20 s only.
     """
 
     def __init__(self, node: Node, on_change: Callable[[bool], None]) -> None:
         """Listen; poll() is to be called twice a second or so."""
         self._node, self._on_change, self._logger = node, on_change, node.get_logger()
         self._announced = self._lost = self.returned = False
-        self._watched: Any = None
         self._alive = 0
         node.create_subscription(ExcitationState, TOPIC, self._on_state, LATCHED)
+        events = SubscriptionEventCallbacks(liveliness=self._on_liveliness, use_default_callbacks=False)
+        node.create_subscription(ExcitationState, TOPIC, lambda _: None, ANNOUNCED, event_callbacks=events)
 
     def poll(self) -> None:
         """Look whether the publisher is alive."""
         if not self._announced:
             return
-        publishers = self._node.get_publishers_info_by_topic(TOPIC)
-        if self._watched is None:
-            leases = [publisher.qos_profile.liveliness_lease_duration for publisher in publishers]
-            if leases and all(lease != Infinite for lease in leases):
-                self._watch()
-        elif self._lost and self._alive and publishers:
+        publishers = self._node.count_publishers(TOPIC)
+        if self._lost and self._alive and publishers:
             self._lost, self.returned = False, True
             self._on_change(True)
-        if not publishers:
+        elif not publishers:
             self._lose()
-
-    def _watch(self) -> None:
-        """Subscribe once more, with a lease: done only if the publisher offers one, since others would not match."""
-        self._watched = self._node.create_subscription(
-            ExcitationState,
-            TOPIC,
-            lambda message: None,
-            ANNOUNCED,
-            event_callbacks=SubscriptionEventCallbacks(liveliness=self._on_liveliness),
-        )
 
     def _on_liveliness(self, event: Any) -> None:
         self._alive = event.alive_count
@@ -91,11 +80,6 @@ class Following:
         exciting = message.state == ExcitationState.EXCITING
         self._announced, self._lost, self.returned = exciting, False, False
         self._on_change(exciting)
-        if exciting:
-            self.poll()
-        elif self._watched is not None:
-            self._node.destroy_subscription(self._watched)
-            self._watched = None
 
     def _lose(self) -> None:
         if self._announced and not self._lost:
@@ -115,7 +99,8 @@ class Recorder(ManagedNode):
         self._stream: Stream | None = None
         self._session = Session("", 0)  # of configure()
         self._following = False
-        self._ended_ns = 0
+        self._ended_ns = self._pauses = 0
+        self._excitation = Following(self, self._on_exciting)
         self.autostart()
 
     def configure(self) -> None:
@@ -127,7 +112,6 @@ class Recorder(ManagedNode):
         self.create_service(StartRecording, "~/start", self._on_start)
         self.create_service(StopRecording, "~/stop", self._on_stop)
         self.create_service(Trigger, "~/save_buffer", self._on_save_buffer)
-        self._excitation = Following(self, self._on_exciting)
         self.create_timer(POLL, self._poll)
 
     def activate(self) -> None:
@@ -162,6 +146,7 @@ class Recorder(ManagedNode):
         if not self.active:
             raise InputError("the recorder is not active", "activate it")
         path = self._folder.new(name or time.strftime("recording_%Y%m%d_%H%M%S"), unique=not name)
+        self._pauses = 0
         self._session.begin(path, since_ns or time.time_ns() - int(1e9 * self.value("lead_seconds")))
         self.get_logger().info(f"recording into {path}")
         return path
@@ -223,6 +208,12 @@ class Recorder(ManagedNode):
         if failed is not None:
             self.get_logger().error(str(failed))
             self._announce(failed.path, failed.kept)
+        statistics = self._session.statistics
+        if statistics.pauses > self._pauses:
+            self._pauses = statistics.pauses
+            self.get_logger().warning(
+                f"no joint states for {statistics.longest_pause:.3g} s: they are missing in the bag"
+            )
         self._excitation.poll()
 
 

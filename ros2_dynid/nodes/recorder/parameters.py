@@ -11,7 +11,7 @@ PARAMETERS = (
         "folder",
         "~/.ros/ros2_dynid/recordings",
         "folder for the bags; nothing is written outside of it",
-        settable=Settable.UNCONFIGURED,
+        read_only=True,
     ),
     Described("follow_excitation", True, "start and stop with the excitation's announcement on exciting"),
     Described("buffer_seconds", 60.0, "length of the ring buffer [s]", 0.0, 3600.0, settable=Settable.UNCONFIGURED),

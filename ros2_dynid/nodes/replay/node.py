@@ -3,7 +3,8 @@
 """Plays a recording into the running nodes: joint states as recorded, and /clock for use_sim_time.
 
 Started by `dynid replay` with the recording, so it has neither parameters nor services. Publishes joint_states and, if
-asked, /clock. Nodes that move a robot would take what is played for the robot: they should not run beside it.
+asked, /clock. Nodes that move a robot would take what is played for the robot: on a topic on which another node
+publishes, nothing is played.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
+from ros2_dynid.errors import InputError
 from ros2_dynid.recording.playback import Message, timed
 
 DEPTH = 1000
+DISCOVERY_SECONDS = 0.7
+"""Time [s] in which others on the graph are found."""
+NAME_SECONDS = 5.0
+"""Time [s] for the name of a node whose publisher is found already."""
+UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"
+"""Name of a node that the middleware has not yet told."""
 
 
 class ReplayNode(Node):
@@ -45,6 +53,24 @@ class ReplayNode(Node):
         while publisher.get_subscription_count() == 0 and time.monotonic() < end and rclpy.ok():
             time.sleep(0.02)
         return bool(publisher.get_subscription_count())
+
+    def refuse_beside_robot(self, topic: str) -> None:
+        """Refuse to play on a topic on which a robot speaks: whoever listens would hear both."""
+        name = self._publisher(topic).topic_name
+        end, publisher = time.monotonic() + DISCOVERY_SECONDS, ""
+        while time.monotonic() < end and publisher in ("", "a node"):  # a publisher is found before its node's name
+            for info in self.get_publishers_info_by_topic(name):
+                if info.node_name == UNKNOWN_NAME and not publisher:
+                    publisher, end = "a node", time.monotonic() + NAME_SECONDS
+                elif info.node_name not in (self.get_name(), UNKNOWN_NAME):
+                    publisher = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+                    break
+            time.sleep(0.05)
+        if publisher:
+            raise InputError(
+                f"{publisher} publishes on {name}: a robot is there",
+                "play on another topic (--to), or in another ROS_DOMAIN_ID",
+            )
 
     def play(self, messages: Iterator[Message], rate: float, stop: threading.Event) -> None:
         """Publish all messages at `rate` times their own speed, until the end or a stop."""
@@ -79,6 +105,7 @@ def replay(messages: Iterator[Message], *, rate: float, clock: bool, topic: str 
         first = next(messages, None)
         if first is not None:
             heard = node.wait_for_listeners(first.topic, wait)
+            node.refuse_beside_robot(first.topic)
             begin = time.monotonic()
             node.play(_again(first, messages), rate, stop)
         seconds = time.monotonic() - begin

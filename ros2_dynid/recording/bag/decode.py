@@ -15,6 +15,7 @@ ROS 1 messages have no encapsulation but a sequence number (u32) before the stam
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.errors import MissingPackageError
 from ros2_dynid.recording.bag.cdr import CdrReader
 from ros2_dynid.recording.bag.storage import (
     ZSTD_MAGIC,
@@ -282,7 +284,7 @@ class Decoder:
         size = 0
         for row in rows[packed]:
             try:
-                payloads.append(decompress("zstd", block.payload(int(row)), min(MAX_MESSAGE, (64 << 20) - size)))
+                payloads.append(decompress("zstd", block.payload(int(row)), min(MAX_MESSAGE, (16 << 20) - size)))
             except DamagedDataError as error:
                 self._fail(str(error))
                 continue
@@ -335,6 +337,10 @@ def _is_plain_joint_state(channel: Channel) -> bool:
     return tuple(fields) == _JOINT_STATE_FIELDS
 
 
+MAX_VALUES = 10_000
+"""Values of a message beside those of its lists, with all types that it holds: the largest here has some hundred."""
+MAX_LIBRARY_BYTES = 1 << 18
+"""Largest message [bytes] that the library reads value by value; states of 100 joints have some 10 kB."""
 MAX_BRACKETS = 8
 """Brackets within brackets in an IDL: annotations and bounds have one or two."""
 
@@ -354,6 +360,7 @@ def _library_store(definition: str, form: str, kind: str, encoding: str) -> Type
     types = {key: value for key, value in definitions.items() if key == kind or key not in base_store.types}
     types = {**base_store.fielddefs, **types}
     _refuse_lists_of_nothing(types)
+    _count_values(types, kind, ())
     store.register(types)
     return store
 
@@ -379,6 +386,22 @@ def _refuse_lists_of_nothing(types: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} has an array of elements without fields")
 
 
+def _count_values(types: Mapping[str, Any], kind: str, within: tuple[str, ...]) -> int:
+    """Return how many values a type has, arrays of fixed size with all; raise ValueError beyond MAX_VALUES."""
+    from rosbags.interfaces import Nodetype
+
+    if kind in within:
+        raise ValueError(f"{kind} holds itself")
+    count = 0
+    for _, (form, detail) in types[kind][1] if kind in types else ():
+        element, number = detail if form in (Nodetype.ARRAY, Nodetype.SEQUENCE) else ((form, detail), 1)
+        inside = _count_values(types, element[1], (*within, kind)) if element[0] == Nodetype.NAME else 1
+        count += max(inside, 1) * (number if form == Nodetype.ARRAY else 1)
+        if count > MAX_VALUES:
+            raise ValueError(f"{kind} has more than {MAX_VALUES} values")
+    return count
+
+
 def _held(names: set[str]) -> set[tuple[Any, str]]:
     """Return the types of fields that hold one of these."""
     from rosbags.interfaces import Nodetype
@@ -387,6 +410,8 @@ def _held(names: set[str]) -> set[tuple[Any, str]]:
 
 
 def _library_decoder(channel: Channel) -> Callable[[bytes], Message]:
+    if importlib.util.find_spec("rosbags") is None:
+        raise MissingPackageError("rosbags", f"reading {channel.type} as {channel.topic} has it")
     definition = channel.definition if len(channel.definition) <= 1 << 20 else ""
     try:
         store = _library_store(definition, channel.definition_format, channel.type, channel.encoding)
@@ -398,7 +423,13 @@ def _library_decoder(channel: Channel) -> Callable[[bytes], Message]:
 
         return refuse
     read = store.deserialize_ros1 if channel.encoding == "ros1" else store.deserialize_cdr
-    return lambda payload: read(payload, channel.type)
+
+    def decode(payload: bytes) -> Message:
+        if len(payload) > MAX_LIBRARY_BYTES:
+            raise DamagedDataError(f"a message of {len(payload)} bytes is no state of joints")
+        return read(payload, channel.type)
+
+    return decode
 
 
 Signals = tuple[int, tuple[str, ...], dict[str, NDArray[np.float64]]]

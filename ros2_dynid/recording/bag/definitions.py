@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.recording.bag.decode import JOINT_STATE
 
 JOINT_STATE_DEFINITION = f"""\
@@ -46,8 +46,10 @@ def describe(kind: str) -> tuple[str, str]:
     """Return the definition text and the RIHS01 hash of a message type of ROS 2's common interfaces."""
     if kind == JOINT_STATE:
         return JOINT_STATE_DEFINITION, JOINT_STATE_HASH
-    from rosbags.typesys import Stores, get_typestore
-
+    try:
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise MissingPackageError("rosbags", f"writing {kind} into a bag") from None
     store = get_typestore(Stores.LATEST)
     if kind not in store.types:
         raise InputError(f"message type {kind!r} is not known", "give its definition text")

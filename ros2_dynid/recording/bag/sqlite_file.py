@@ -8,19 +8,21 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, open_zstd, type_name
+from ros2_dynid.recording.bag.storage import ALWAYS_UNPACKED, Channel, MessageBlock, block_of, open_zstd, type_name
 
 MAX_MESSAGE = 16 << 20
 """Largest message [bytes] that is read; a JointState of 100 joints has 6 kB."""
 _ERRORS = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What sqlite3 raises for damaged files; the last one for a message of its own that quotes them."""
 _ROWS = 4096
+_STEPS = 100_000
+"""Steps of SQLite's machine between two looks at their number: a row of 30 bytes takes about 15."""
 BLOCK_BYTES = 4 << 20
 _MAX_RATIO = 300  # unpacked over packed size of a .db3.zstd file that is still believed
 
@@ -128,6 +130,7 @@ class SqliteFile:
             raise self._damaged(error) from None
         with closing(connection):
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            connection.set_progress_handler(self._step_budget(), _STEPS)
             try:
                 if self._truncated:  # SQLite's own recovery sets this too: else it refuses a file that lacks pages
                     connection.execute("PRAGMA writable_schema=ON")
@@ -137,9 +140,14 @@ class SqliteFile:
                 raise self._damaged(error) from None
             yield connection
 
+    def _step_budget(self) -> Callable[[], bool]:
+        """Return what ends a query that takes more steps than a file of this size can need."""
+        remaining = iter(range(100 + self._size // _STEPS))
+        return lambda: next(remaining, None) is None
+
     def _unpacked(self, target: Path) -> Path:
         """Unpack a compressed file into a temporary one, within a bound."""
-        remaining = _MAX_RATIO * self.path.stat().st_size + (64 << 20)
+        remaining = _MAX_RATIO * self.path.stat().st_size + ALWAYS_UNPACKED
         with open_zstd(self.path) as packed, target.open("wb") as out:
             while True:
                 try:
@@ -165,6 +173,9 @@ class SqliteFile:
             what = "this SQLite3 file has no tables of topics and messages"
             what += f" ({self.warnings[0]})" if self.warnings else ""
             raise InputError(what, "give a rosbag2 bag", str(self.path))
+        for table in ("topics", "messages", "message_definitions"):
+            if any(column[6] for column in connection.execute(f"PRAGMA table_xinfo({table})")):
+                raise InputError(f"columns of {table} are computed", "give a rosbag2 bag", str(self.path))
         definitions: dict[str, tuple[str, str]] = {}
         if tables.get("message_definitions") == "table":  # since ROS 2 Iron
             rows = connection.execute(

@@ -21,8 +21,8 @@ from ros2_dynid.errors import MissingPackageError
 
 MAX_CHUNK = 128 << 20
 """Largest chunk [bytes] that is unpacked; rosbag2 writes chunks of about 1 MB."""
-MAX_RATIO = 1000
-"""Largest accepted ratio of unpacked to stored size, beyond the first 64 MB."""
+MAX_RATIO, ALWAYS_UNPACKED = 1000, 4 << 20
+"""Largest accepted ratio of unpacked to stored size, beyond this many bytes of each file."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_RATIO = 256  # LZ4 cannot expand a byte to more than 255
 
@@ -36,7 +36,7 @@ class Budget:
 
     def __init__(self, file_size: int) -> None:
         """Set the budget by the size of the file [bytes]."""
-        self.remaining = MAX_RATIO * file_size + (64 << 20)
+        self.remaining = MAX_RATIO * file_size + ALWAYS_UNPACKED
 
     def spend(self, size: int) -> None:
         """Subtract `size` bytes; raise DamagedDataError if fewer remain."""
@@ -47,7 +47,7 @@ class Budget:
 
 @cache
 def _zstd() -> ModuleType:
-    """Return the zstd module of this Python: its own (3.14), or the backport that rosbags brings."""
+    """Return the zstd module of this Python: its own (3.14), or the backport."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(name)

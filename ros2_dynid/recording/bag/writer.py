@@ -327,6 +327,10 @@ class BagWriter:
                 self._write_metadata(provisional=True)  # rosbag2 plays the topics that it names, also of a killed bag
         return key
 
+    def note(self, key: str, text: str) -> None:
+        """Write a text about the bag into the custom data of its metadata when it is closed."""
+        self._custom[key] = text
+
     def write(self, channel: int, payload: bytes, log_time: int, publish_time: int | None = None) -> None:
         """Write one message; it reaches the file with its chunk, within a quarter of a second if poll() is called."""
         publish_time = log_time if publish_time is None else publish_time

@@ -3,7 +3,13 @@
 """Is this recording usable? Checks of the stamps, of each signal, and of the efforts against the robot."""
 
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem
-from ros2_dynid.recording.checks.recording_check import JointCheck, RecordingCheck, check_samples, with_problems
+from ros2_dynid.recording.checks.recording_check import (
+    JointCheck,
+    RecordingCheck,
+    check_samples,
+    replace_problems,
+    with_problems,
+)
 from ros2_dynid.recording.checks.timing import Gap
 
 __all__ = [
@@ -15,5 +21,6 @@ __all__ = [
     "RecordingCheck",
     "RecordingProblem",
     "check_samples",
+    "replace_problems",
     "with_problems",
 ]

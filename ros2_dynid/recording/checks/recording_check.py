@@ -72,7 +72,7 @@ def _check_signals(samples: Samples, robot: Robot | None) -> RecordingCheck:
     problems = [*_notes(samples), *timing.problems]
     clean = ordered(samples)
     joints: dict[str, Joint] = {} if robot is None else {joint.name: joint for joint in robot.joints}
-    problems += _missing_signals(clean)
+    problems += [*_missing_signals(clean), *signals.check_jumps(clean)]
     rows = []
     for column, name in enumerate(clean.joint_names):
         joint = joints.get(name)
@@ -99,11 +99,17 @@ def _check_signals(samples: Samples, robot: Robot | None) -> RecordingCheck:
 
 def with_problems(check: RecordingCheck, more: Sequence[RecordingProblem]) -> RecordingCheck:
     """Return the check with more problems, also in the verdict and in the joints' levels."""
+    return replace_problems(check, (*check.problems, *more))
+
+
+def replace_problems(check: RecordingCheck, problems: Sequence[RecordingProblem]) -> RecordingCheck:
+    """Return the check with these problems, which make the verdict and the joints' levels."""
     rows = tuple(
-        replace(row, level=worst((row.level, *(p.level for p in more if p.joint == row.name)))) for row in check.joints
+        replace(row, level=worst(problem.level for problem in problems if problem.joint == row.name))
+        for row in check.joints
     )
-    problems = (*check.problems, *more)
-    return _sort_problems(replace(check, joints=rows, problems=problems, verdict=worst(p.level for p in problems)))
+    verdict = worst(problem.level for problem in problems)
+    return _sort_problems(replace(check, joints=rows, problems=tuple(problems), verdict=verdict))
 
 
 def _sort_problems(check: RecordingCheck) -> RecordingCheck:

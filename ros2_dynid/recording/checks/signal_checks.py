@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of one joint's signals: unknown, stuck, quantised or saturated values, and how much the joint moved."""
+"""Checks of signals: unknown, stuck, quantised, saturated and jumping values, and how much a joint moved."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import REVOLUTE, Array, Joint
 from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem
+from ros2_dynid.recording.samples import Samples
 
 UNITS = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "effort": ("N.m", "N")}
 FEW_LEVELS = 200
@@ -181,8 +182,57 @@ def check_velocity(velocity: Signal, derived: Array) -> list[RecordingProblem]:
         return []
     r = float(np.corrcoef(x, y)[0, 1])
     slope = float(np.std(y) / np.std(x)) * float(np.sign(r))
-    if abs(r) < 0.8 or 0.7 < slope < 1.4:
+    usual = float(np.median(np.abs(y)) / max(np.median(np.abs(x)), np.finfo(float).tiny)) * float(np.sign(r))
+    if abs(r) < 0.8 or 0.7 < slope < 1.4 or 0.7 < usual < 1.4:  # lost samples change a few derivatives, not most
         return []
     what = f"velocity is {slope:.3g} times the derivative of position"
     do = "check its sign and unit (deg/s, rpm, motor side); identify with velocities derived from positions"
     return [RecordingProblem("velocity_unit", YELLOW, what, do, velocity.joint)]
+
+
+@dataclass(frozen=True)
+class JumpThresholds:
+    """When positions jump: the clock stalled, or samples were lost and their time with them.
+
+    neighbours: steps before and after one that it is compared with: a smooth motion changes little over them. faster:
+    its speed over the fastest of them, and over the usual one. usual: quantile of a joint's speeds that this is: jumps
+    are fewer than the rest. least: a smaller step [rad or m] does no harm.
+    """
+
+    neighbours: int = 3
+    faster: float = 3.0
+    usual: float = 0.8
+    least: float = 0.01
+
+
+def check_jumps(samples: Samples, thresholds: JumpThresholds | None = None) -> list[RecordingProblem]:
+    """Find steps of the positions that are far too fast for the motion around them; samples in order."""
+    limits = thresholds or JumpThresholds()
+    fresh = samples.take(np.asarray(np.isfinite(samples.q).all(axis=1)))
+    fresh = fresh.take(np.append(True, np.any(np.diff(fresh.q, axis=0) != 0, axis=1))[: len(fresh)])
+    width = 2 * limits.neighbours + 1
+    if len(fresh) <= 10 * width:
+        return []
+    pauses = np.diff(fresh.t)
+    steps = np.abs(np.diff(fresh.q, axis=0))
+    speeds = steps / np.maximum(pauses, np.median(pauses))[:, None]  # stamps that jitter are no jumps
+    around = np.lib.stride_tricks.sliding_window_view(speeds, width, axis=0)
+    nearby = np.delete(around, limits.neighbours, axis=2).max(axis=2)
+    inner = slice(limits.neighbours, len(speeds) - limits.neighbours)
+    bound = limits.faster * np.maximum(nearby, np.quantile(speeds, limits.usual, axis=0))
+    jumps = (speeds[inner] > bound) & (steps[inner] > limits.least)
+    at = np.flatnonzero(jumps.any(axis=1))
+    if not len(at):
+        return []
+    row, joint = np.unravel_index(np.argmax(np.where(jumps, steps[inner], 0.0)), jumps.shape)
+    size = f"{steps[inner][row, joint]:.2g} rad or m in {1e3 * pauses[inner][row]:.3g} ms"
+    what = f"positions jump {len(at)} times, at {fresh.t[inner.start + at[0]]:.4g} s first, by up to {size}"
+    do = Text(
+        "the clock stalled or samples were lost: use ",
+        Option("stamps", "bag"),
+        " if those are right, or cut with ",
+        Option("start"),
+        " and ",
+        Option("end"),
+    )
+    return [RecordingProblem("jump", YELLOW, what, do)]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.model.files import read_yaml
 from ros2_dynid.recording.samples import FIELDS, SUFFIXES, shortened
 
 
@@ -62,21 +63,20 @@ def expand_columns(columns: Mapping[str, str], joint_names: Sequence[str] | None
 def parse_columns(text: str | None) -> dict[str, str]:
     """Return the column map of the command line: OURS=THEIRS,... or a YAML file with such a mapping.
 
-    OURS is `time` or `NAME.position` and the like, THEIRS the header of the file; either may come first.
+    OURS is `time` or `NAME.position` and the like, THEIRS the header of the file; either may come first. A list without
+    = names the columns in their order, of a table without a header; - stands for one that is not used.
     """
     if not text:
         return {}
     pairs: list[tuple[str, str]] = []
     if "=" not in text and Path(text).is_file():
-        import yaml
-
-        try:
-            content: object = yaml.safe_load(Path(text).read_text("utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
+        content = read_yaml(Path(text))
+        if not isinstance(content, dict) or not all(isinstance(x, str | int) for x in content.values()):
             raise InputError("this is not a column map", "write lines such as  time: stamp", text)
         pairs = [(str(ours), str(theirs)) for ours, theirs in content.items()]
+    elif "=" not in text and "," in text:
+        names = [name.strip() for name in text.split(",")]
+        return {name: f"#{number}" for number, name in enumerate(names, start=1) if name not in ("", "-")}
     else:
         for item in text.split(","):
             ours, separator, theirs = item.partition("=")

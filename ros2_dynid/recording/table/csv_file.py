@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ros2_dynid.errors import InputError, Note, Option, Text, damage
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples_of, shortened
+from ros2_dynid.recording.samples import FIELDS, TIME_UNITS, Samples, missing_joint, samples_of, shortened
 from ros2_dynid.recording.table.column_map import assign_columns
+from ros2_dynid.recording.table.presets import AUTO, choose_preset, preset_columns
 
 MAX_LINE = 4 << 20
 READ_BYTES = 8 << 20
@@ -21,16 +22,26 @@ MAX_COLUMNS = 20_000
 
 
 def iter_csv(
-    path: Path, joint_names: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note], timeless: bool = False
+    path: Path,
+    joint_names: Sequence[str] | None,
+    columns: Mapping[str, str],
+    notes: list[Note],
+    timeless: bool = False,
+    log_format: str = AUTO,
 ) -> Iterator[Samples]:
     """Yield these joints (None: all that the header names) in pieces; append remarks to `notes`.
 
-    timeless: without a column of time the times are 0.
+    timeless: without a column of time the times are 0. log_format: whose log it is (presets.py).
     """
     source = str(path)
     blocks = read_lines(path)
     first_lines = next(blocks, [])
-    header, delimiter, skipped = read_header(first_lines, source)
+    header, delimiter, skipped = read_header(first_lines, source, numbered=_are_numbers(columns.values()))
+    preset = choose_preset(log_format, header, source)
+    time_scale = 1.0
+    if preset is not None:
+        columns = preset_columns(preset, header, joint_names) | dict(columns)
+        time_scale = TIME_UNITS[preset.time_unit]
     time, signals = assign_columns(header, joint_names, columns, source)
     if time is None and not timeless:
         hint = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
@@ -43,17 +54,18 @@ def iter_csv(
     use = [signals[places[0]] if time is None else time, *(signals[place] for place in places)]
     decimal_comma = delimiter == ";" and any("," in line for line in first_lines[skipped : skipped + 5])
     number = skipped
+    first_row = next((line for line in first_lines[skipped:] if line.strip()), "")
+    cells = min(len(header), len(_cells(first_row, delimiter))) if first_row else len(header)
     lines: list[str] | None = first_lines[skipped:]
     while lines is not None:
         following = next(blocks, None)
-        if following is None and lines and len(_cells(lines[-1], delimiter)) < len(header):
+        if following is None and lines and len(_cells(lines[-1], delimiter)) < cells:
             notes.append(damage("the last line is cut and was left out"))
             lines = lines[:-1]
         if decimal_comma:
             lines = [line.replace(",", ".") for line in lines]
         values = read_numbers(lines, delimiter, use, header, number, source)
-        if time is None:
-            values[:, 0] = 0.0
+        values[:, 0] *= 0.0 if time is None else time_scale
         yield _of_columns(values, places, names, source)
         number += len(lines)
         lines = following
@@ -96,8 +108,16 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return line.split() if delimiter == " " else line.rstrip("\r\n").split(delimiter)
 
 
-def read_header(lines: list[str], source: str) -> tuple[list[str], str, int]:
-    """Return the column names, the delimiter and the number of lines before the first row of numbers."""
+def _are_numbers(columns: Collection[str]) -> bool:
+    """Return whether a column map names all columns by number: #1 is the first."""
+    return bool(columns) and all(name.startswith("#") and name[1:].isdecimal() for name in columns)
+
+
+def read_header(lines: list[str], source: str, *, numbered: bool = False) -> tuple[list[str], str, int]:
+    """Return the column names, the delimiter and the number of lines before the first row of numbers.
+
+    numbered: the columns are called #1, #2, ..., and a table needs no header.
+    """
     comment: list[str] = []
     for number, line in enumerate(lines[:1000], start=1):
         text = line.strip()
@@ -113,13 +133,19 @@ def read_header(lines: list[str], source: str) -> tuple[list[str], str, int]:
             raise InputError(f"the header names {len(names)} columns", f"give at most {MAX_COLUMNS}", source)
         if text.startswith("#"):
             comment = names
+        elif numbered:
+            header_lines = number - 1 if all(map(_is_number, names)) else number
+            return [f"#{k}" for k in range(1, len(names) + 1)], delimiter, header_lines
         elif not all(map(_is_number, names)):
             return names, delimiter, number
         elif len(comment) == len(names):
             return comment, delimiter, number - 1
         else:
             break
-    hint = "begin the file with a line such as: time,joint1.position,joint1.effort"
+    hint = Text(
+        "begin the file with a line such as time,joint1.position,joint1.effort, or list its columns: ",
+        Option("columns", ("time", "joint1.position", "-", "joint1.effort")),
+    )
     raise InputError("the table has no header that names its columns", hint, source)
 
 

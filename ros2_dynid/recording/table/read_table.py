@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Read a table, CSV or npz, in pieces, in SI units, with times from the start."""
+"""Read a table (CSV, npz, HDF5, MATLAB, LeRobot) in pieces, in SI units, with times from the start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,26 +14,42 @@ import numpy as np
 from ros2_dynid.errors import InputError, Note
 from ros2_dynid.recording.samples import Reading, Samples, in_si
 from ros2_dynid.recording.table.csv_file import iter_csv
+from ros2_dynid.recording.table.hdf5_file import read_hdf5
+from ros2_dynid.recording.table.lerobot_folder import is_lerobot, iter_lerobot
+from ros2_dynid.recording.table.mat_file import read_mat
 from ros2_dynid.recording.table.npz_file import read_npz
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
 
-TABLES = (".csv", ".txt", ".tsv", ".npz")
+ARRAY_FILES = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".mat": read_mat}
+TEXT_TABLES = (".csv", ".txt", ".tsv")
+TABLES = (*TEXT_TABLES, *ARRAY_FILES)
 WALL_CLOCK = 1e7
 """A first time [s] beyond this is a date; t then counts from the first sample."""
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a file or folder is a table, and no bag."""
+    return path.suffix.lower() in TABLES or is_lerobot(path)
+
+
 def iter_table(path: Path, robot: Robot | None, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
-    """Yield a CSV file in pieces, an npz file whole; all joints it names, or those of the robot if it names none.
+    """Yield a CSV file in pieces, others whole: all joints named, or those of the robot.
 
     Remarks are appended to `notes`. With a rate in `reading`, missing times are 0.
     """
     names = None if robot is None else robot.active_names
     start: float | None = None
-    npz = path.suffix.lower() == ".npz"
     columns, timeless = reading.columns or {}, reading.rate is not None
-    tables = read_npz(path, names, columns, timeless) if npz else iter_csv(path, names, columns, notes, timeless)
+    read_arrays = ARRAY_FILES.get(path.suffix.lower())
+    tables: Iterable[Samples]
+    if path.is_dir():
+        tables = iter_lerobot(path, names, columns, notes, reading.episode)
+    elif read_arrays is not None:
+        tables = read_arrays(path, names, columns, timeless)
+    else:
+        tables = iter_csv(path, names, columns, notes, timeless, reading.format)
     for samples in tables:
         if not len(samples):
             continue

@@ -17,10 +17,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.decisions import friction_law
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
-from ros2_dynid.identification.decisions.friction_selection import Trial
-from ros2_dynid.identification.friction_columns import (
-    DEFAULTS,
-)
+from ros2_dynid.identification.decisions.friction_selection import DEFAULTS, Trial
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
@@ -310,6 +307,21 @@ def test_the_slowest_filter_of_several_recordings_decides(monkeypatch):
     near.clear(), chosen.clear()
     choose_friction_law(ROBOT, BASE, parts, information, "load", Method.WLS)
     assert not near and chosen[0][1]["force"] and chosen[0][0][0].layout.n_friction == 3
+
+
+def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period(monkeypatch):
+    """Or each stretch left out would have the motion of another, and whatever repeats with it, such as a gear's ripple,
+    would look like a term."""
+    chosen = traced(monkeypatch, "select_terms")
+    for count, repeats in ((700, False), (1500, True)):
+        prepared = [exact_motion(with_terms(FrictionTerm(2, LOAD, 0.3)), count=count)]
+        information = build_information(ROBOT, BASE, prepared, delay=False)
+        assert bool(information.phases) == repeats
+        law = choose_friction_law(ROBOT, BASE, prepared, information, "auto", Method.WLS)
+        ((judged, *_), _, _) = chosen.pop()
+        blocks = information.phases if repeats else information.blocks
+        assert [(block.start, block.end) for block in judged.blocks] == [(block.start, block.end) for block in blocks]
+        assert [term.kind for term in law.terms] == [LOAD]
 
 
 @pytest.mark.parametrize("law", ["auto", "temperature"])

@@ -13,10 +13,7 @@ import scipy.stats
 
 from friction_rows import BLOCKS, COUNTS, FEELS, LAYOUT, ROWS, TERMS, TRUTH, rows_of
 from ros2_dynid.identification.decisions import friction_selection
-from ros2_dynid.identification.decisions.friction_selection import select_terms
-from ros2_dynid.identification.friction_columns import (
-    DEFAULTS,
-)
+from ros2_dynid.identification.decisions.friction_selection import DEFAULTS, select_terms
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

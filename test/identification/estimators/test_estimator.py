@@ -18,8 +18,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators import simulated_loop
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimator import build_estimator, identify_arrays
-from ros2_dynid.identification.estimators.instrumental import moments_with
-from ros2_dynid.identification.estimators.instruments import in_band, instrument_motion, motion_band
+from ros2_dynid.identification.estimators.instrumental import in_band, instrument_motion, moments_with, motion_band
 from ros2_dynid.identification.estimators.joint_by_joint import recursive
 from ros2_dynid.identification.estimators.sequential import sequential, start_filter, update_filter
 from ros2_dynid.identification.options import Method, PreparationOptions
@@ -28,16 +27,10 @@ from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, each_triangle, gather
-from ros2_dynid.identification.regression.least_squares import (
-    block_moments,
-    error_levels,
-    jackknife,
-    own_errors,
-    solve,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import error_levels, own_errors, solve, wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples

@@ -19,13 +19,16 @@ from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.didim import didim
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, idim_iv, measure_change
+from ros2_dynid.identification.estimators.idim_iv import idim_iv
 from ros2_dynid.identification.estimators.instrumental import moments_with
 from ros2_dynid.identification.estimators.simulated_loop import (
     LIFTED,
     MOVABLE,
+    ROUNDS,
+    SETTLED,
     SimulatedRecordings,
     first_estimate,
+    measure_change,
     simulated,
 )
 from ros2_dynid.identification.options import Method, PreparationOptions
@@ -37,7 +40,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.estimator_advice import advise_estimator
-from ros2_dynid.model.efforts import with_sensors
+from ros2_dynid.model.efforts import MeasuredEffort, with_sensors
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
@@ -71,9 +74,20 @@ def run():
     return closed_loop(ROBOT, CHI, 0, 5e-4, True, seconds=8.0)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["inside", "outside"])
-def noisy(request, run):
-    return run if request.param else closed_loop(ROBOT, CHI, 0, 5e-4, False, seconds=8.0)
+@pytest.fixture(scope="module")
+def run_problem(run):
+    return problem_of(run, 40.0)
+
+
+@pytest.fixture(scope="module")
+def didim_of_run(run_problem):
+    return build_estimator(Method.DIDIM, run_problem)(None)
+
+
+@pytest.fixture(scope="module")
+def seen_outside():
+    """Return a recording whose noise the controller does not see."""
+    return closed_loop(ROBOT, CHI, 0, 5e-4, False, seconds=8.0)
 
 
 @pytest.fixture(scope="module")
@@ -100,32 +114,43 @@ def test_data_without_noise_give_the_parameters(exact, method):
 
 
 @pytest.mark.parametrize(
-    ("method", "known"), [(Method.DIDIM, "loop"), (Method.IDIM_IV, "loop"), (Method.IDIM_IV, "nothing")]
+    ("noisy", "method", "known"),
+    [("seen_outside", Method.IDIM_IV, "loop"), ("run", Method.IDIM_IV, "nothing")],
 )
-def test_simulated_loops_are_not_biased_where_least_squares_is(noisy, method, known):
-    samples = noisy if known == "loop" else replace(noisy, q_r=None, tau_f=None)
+def test_simulated_loops_are_not_biased_where_least_squares_is(request, noisy, method, known):
+    recorded = request.getfixturevalue(noisy)
+    samples = recorded if known == "loop" else replace(recorded, q_r=None, tau_f=None)
     problem = problem_of(samples, 40.0, CONTROLLER if known == "loop" else None)
+    check_bias(problem, build_estimator(method, problem)(None))
+
+
+def test_direct_identification_is_not_biased_where_least_squares_is(run_problem, didim_of_run):
+    check_bias(run_problem, didim_of_run)
+
+
+def check_bias(problem, estimate):
     truth = problem.base.values(ROBOT, CHI)
-    biased, found = (build_estimator(m, problem)(None) for m in (Method.WLS, method))
+    biased = build_estimator(Method.WLS, problem)(None)
     assert np.abs((biased.base - truth) / biased.base_std).max() > 6.0, "the case is one that matters"
-    assert np.mean(np.abs(found.base - truth) < 3.0 * found.base_std) >= 0.95
+    assert np.mean(np.abs(estimate.base - truth) < 3.0 * estimate.base_std) >= 0.95
 
 
-def test_the_method_named_is_the_best_that_can_be_used(run):
-    problem = problem_of(run, 40.0)
+def test_the_method_named_is_the_best_that_can_be_used(run_problem, didim_of_run):
+    problem = run_problem
     found = build_estimator(Method.WLS, problem)(None)
     choice = advise_estimator(problem, found)
-    best, other = (build_estimator(m, problem)(None) for m in (choice.method, Method.IV))
+    best = didim_of_run if choice.method is Method.DIDIM else build_estimator(choice.method, problem)(None)
+    other = build_estimator(Method.IV, problem)(None)
     assert choice.method in SIMULATING and "biases wls" in choice.reason
     well = np.minimum(best.base_std, other.base_std) < 0.05 * np.abs(other.base)
     assert np.median(best.base_std[well] / other.base_std[well]) < 1.0
     assert advise_estimator(replace(problem, controller=None), found).method is Method.IV
-    assert advise_estimator(problem, build_estimator(Method.DIDIM, problem)(None)).method is Method.DIDIM
+    assert advise_estimator(problem, didim_of_run).method is Method.DIDIM
 
 
 def test_a_known_loop_says_more_where_the_robot_lags():
     """A soft controller: the robot is far from what was commanded, and the simulated one is with it."""
-    samples = closed_loop(ROBOT, CHI, 1, 5e-4, True, 10.0, share=0.0, stiffness=3.0)
+    samples = closed_loop(ROBOT, CHI, 1, 5e-4, True, 7.0, share=0.0, stiffness=3.0)
     problem = problem_of(samples, 15.0, controller_of(ROBOT, CHI, 3.0))
     truth = problem.base.values(ROBOT, CHI)
     plain, instruments, loop = (build_estimator(m, problem)(None) for m in (Method.IV, *SIMULATING))
@@ -195,7 +220,7 @@ def test_loops_that_are_not_known_are_refused(run):
     warm = (FrictionTerm(1, FrictionKind.TEMPERATURE, 0.1, reference=20.0),)
     with pytest.raises(InputError, match="friction that changes with the temperature"):
         build_estimator(Method.DIDIM, replace(problem, terms=warm))
-    sensors = with_sensors(ROBOT, dict.fromkeys(ROBOT.active_names, ()))
+    sensors = with_sensors(ROBOT, dict.fromkeys(ROBOT.active_names, MeasuredEffort(())))
     with pytest.raises(InputError, match="efforts of torque sensors at the links"):
         build_estimator(Method.DIDIM, replace(problem, robot=sensors))
     arrays = np.random.default_rng(0).normal(size=(4, 400, ROBOT.n))
@@ -205,22 +230,21 @@ def test_loops_that_are_not_known_are_refused(run):
 
 
 def test_another_controller_is_refused():
-    samples = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.0)
+    samples = closed_loop(ROBOT, CHI, 2, 1e-5, True, 4.0, share=0.0)
     build_estimator(Method.DIDIM, problem_of(samples))
     softer = replace(CONTROLLER, Kp=0.3 * CONTROLLER.Kp, Kd=0.5 * CONTROLLER.Kd)
     with pytest.raises(InputError, match="the controller is another than was given"):
         build_estimator(Method.DIDIM, problem_of(samples, controller=softer))
-    fed = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.9)
+    fed = closed_loop(ROBOT, CHI, 2, 1e-5, True, 4.0, share=0.9)
     with pytest.raises(InputError, match=r"record what it adds \(NAME.feedforward\)"):
         build_estimator(Method.DIDIM, problem_of(replace(fed, tau_f=None)))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz"])
-def test_didim_from_the_command_line(run, tmp_path, capsys, suffix):
+def test_didim_from_the_command_line(run, tmp_path, capsys):
     gains = {
         name: {"p": p, "d": d} for name, p, d in zip(ROBOT.active_names, CONTROLLER.Kp, CONTROLLER.Kd, strict=True)
     }
-    controllers, recording = tmp_path / "controllers.yaml", str(tmp_path / f"run.{suffix}")
+    controllers, recording = tmp_path / "controllers.yaml", str(tmp_path / "run.npz")
     controllers.write_text(json.dumps({"jtc": {"ros__parameters": {"gains": gains, "speed_filter": 60.0}}}))
     save_samples(run, recording)
     common = ["identify", "demo3", recording, "--cross-validate", "0", "--prior", "none", "--json", "--method", "didim"]

@@ -24,7 +24,8 @@ from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.least_squares import Moments, block_moments, jackknife, wls
+from ros2_dynid.identification.regression.error_bars import Moments, block_moments, jackknife
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 

@@ -14,12 +14,11 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.from_recordings import identify_payload, identify_payload_on_model
-from ros2_dynid.identification.loads.joint_agreement import _between
-from ros2_dynid.identification.loads.payload_fit import add_load_columns
+from ros2_dynid.identification.loads.payload_fit import _between, add_load_columns
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
+from ros2_dynid.identification.preparation.repetition import measure_motion_period
 from ros2_dynid.identification.preparation.rows import Rows
-from ros2_dynid.identification.regression.build_information import measure_motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import gather
 from ros2_dynid.model.inertia import pseudo_inertia

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ros2_dynid.identification.loads.joint_agreement import _between, compare_joints
+from ros2_dynid.identification.loads.payload_fit import _between, compare_joints
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 

@@ -16,8 +16,6 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
-from ros2_dynid.identification.loads.from_model import identify_load_on_model, without_base
-from ros2_dynid.identification.loads.joint_agreement import compare_joints
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
     identify_load_on_model_with_law,
@@ -25,15 +23,17 @@ from ros2_dynid.identification.loads.loaded_friction import (
     law_of,
     without_terms,
 )
+from ros2_dynid.identification.loads.payload_fit import compare_joints, identify_load_on_model, without_base
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import Block, Information
-from ros2_dynid.identification.regression.least_squares import block_moments, jackknife, wls
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot

@@ -14,15 +14,16 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load
+from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
-from ros2_dynid.identification.loads.joint_agreement import compare_joints
+from ros2_dynid.identification.loads.payload_fit import compare_joints
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.error_bars import Moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.least_squares import Moments, jackknife, wls
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.sim.truth import true_parameters
@@ -193,10 +194,10 @@ def stored(noise=0.02):
 def test_a_load_on_a_stored_model_has_the_bars_of_both():
     model, _ = stored()
     loaded = rows_of(truth(ten()), 1)
-    load = from_model.identify_load_on_model(model, BASE, loaded, free=True)
+    load = payload_fit.identify_load_on_model(model, BASE, loaded, free=True)
     assert abs(load.mass - MASS) < 4 * load.mass_std < 0.4 * MASS
     exact = model_of(ROBOT, BASE, model.value, 0.0 * model.std, 0.0 * model.covariance)
-    bare = from_model.identify_load_on_model(exact, BASE, loaded, free=True)
+    bare = payload_fit.identify_load_on_model(exact, BASE, loaded, free=True)
     assert bare.mass == pytest.approx(load.mass) and bare.mass_std < load.mass_std
     # what an error of the model does to the load: by moving the model
     step = 1e-4
@@ -206,9 +207,9 @@ def test_a_load_on_a_stored_model_has_the_bars_of_both():
         value[k] += step
         other = model_of(ROBOT, BASE, value, 0.0 * model.std, 0.0 * model.covariance)
         D[:, k] = (
-            from_model.identify_load_on_model(other, BASE, loaded, free=True).parameters - bare.parameters
+            payload_fit.identify_load_on_model(other, BASE, loaded, free=True).parameters - bare.parameters
         ) / step
-    alone = from_model.without_base(
+    alone = payload_fit.without_base(
         payload_fit.add_load_columns(loaded, payload_fit.load_map(ROBOT, BASE)), model.value
     )
     assert alone.size == 10
@@ -217,12 +218,12 @@ def test_a_load_on_a_stored_model_has_the_bars_of_both():
     np.testing.assert_allclose(np.diag(more), np.diag(wanted), rtol=0.05)
     wrong = model_of(ROBOT, BASE, model.value, np.where(np.arange(len(BASE)) == 3, np.inf, model.std), model.covariance)
     with pytest.raises(InputError, match=f"does not know {BASE.names[3]}"):
-        from_model.identify_load_on_model(wrong, BASE, loaded)
+        payload_fit.identify_load_on_model(wrong, BASE, loaded)
 
 
 def test_without_the_robot_only_the_load_is_left():
     loaded = payload_fit.add_load_columns(rows_of(truth(ten()), 1, 0.0, delay=True), payload_fit.load_map(ROBOT, BASE))
-    alone = from_model.without_base(loaded, BASE.values(ROBOT, truth()))
+    alone = payload_fit.without_base(loaded, BASE.values(ROBOT, truth()))
     assert (alone.layout.n_base, alone.layout.n_delay, alone.layout.n_load) == (0, 1, 10)
     value = np.concatenate(([0.0], ten()))
     for j in range(ROBOT.n):

@@ -27,11 +27,11 @@ from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import link_slice, standard_vector
+from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.wrench import Wrenches, read_wrenches
-from ros2_dynid.sim.mjcf import body_tree, mjcf_numbers
 from ros2_dynid.sim.truth import true_parameters
+from sensor_model import sensor_model
 
 ROBOT = load_robot("demo3")
 
@@ -190,15 +190,6 @@ def test_mean_and_slope_from_knots():
     assert slope @ y == pytest.approx((4.0 - 1.0) / 8.0)
 
 
-def test_products_as_matrices():
-    rng = np.random.default_rng(0)
-    v, x = rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
-    np.testing.assert_allclose(np.einsum("ijt,jt->it", tool_fit._skew(v), x), np.cross(v.T, x.T).T)
-    six = rng.normal(size=6)
-    J = np.array(((six[0], six[1], six[2]), (six[1], six[3], six[4]), (six[2], six[4], six[5])))
-    np.testing.assert_allclose(np.einsum("ijt,j->it", tool_fit._six(v), six), J @ v)
-
-
 def test_a_sensor_of_the_other_sign_is_turned():
     rng = np.random.default_rng(1)
     L = rng.normal(size=(23, 23))
@@ -309,27 +300,9 @@ LINK = "flange"
 @cache
 def clean():
     """Return the robot, t, q and the wrenches of MuJoCo's sensors at the flange along a smooth motion."""
-    from xml.etree import ElementTree as ET
-
     robot = load_robot("demo6")
     n = robot.n
-    tree = body_tree(robot, standard_vector(robot), [f"link{j}" for j in range(n)], robot.active_names)
-    carrier, pose = robot.tools[LINK]
-    body = ET.SubElement(
-        tree.bodies[carrier],
-        "body",
-        name="tool",
-        pos=mjcf_numbers(pose[:3, 3]),
-        xyaxes=mjcf_numbers([*pose[:3, 0], *pose[:3, 1]]),
-    )
-    I = INERTIA
-    full = mjcf_numbers((I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]))
-    ET.SubElement(body, "inertial", pos=mjcf_numbers(TOOL_COM), mass=str(TOOL_MASS), fullinertia=full)
-    ET.SubElement(body, "site", name="sensor")
-    sensors = ET.SubElement(tree.root, "sensor")
-    ET.SubElement(sensors, "force", site="sensor")
-    ET.SubElement(sensors, "torque", site="sensor")
-    model = mujoco.MjModel.from_xml_string(tree.text)
+    model = sensor_model(robot, LINK, TOOL_MASS, TOOL_COM, INERTIA)
     data = mujoco.MjData(model)
     rng = np.random.default_rng(0)
     t = np.arange(0.0, SECONDS, 1.0 / RATE)

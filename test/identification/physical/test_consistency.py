@@ -20,24 +20,19 @@ from ros2_dynid.identification.candidates import (
     Candidates,
     PhysicalParameters,
     find_physical_parameters,
-    has_positive_inertia,
 )
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.physical import consistency, prior_sources, standard
+from ros2_dynid.identification.physical.consistency import has_positive_inertia
 from ros2_dynid.identification.physical.essential import EssentialThresholds, essential, largest_rows, share_of_largest
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Triangle
 from ros2_dynid.identification.regression.information import coarser, restrict
-from ros2_dynid.identification.regression.least_squares import (
-    block_moments,
-    error_levels,
-    jackknife,
-    weighted_triangle,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
@@ -205,7 +200,8 @@ def test_offsets_and_forces_may_have_any_sign():
     chi = np.where([name.startswith("off") for name in NAMES], -7.0, CHI)
     T = weighted_triangle(problem.information, 1.0 / found.sigma)
     rows = np.column_stack((T.base, T.base @ (M @ chi)))
-    told = consistency.impose(ROBOT, BASE, Triangle(rows, T.layout), M @ chi, consistency.make_consistent(ROBOT, CHI))
+    programme = consistency.build_programme(ROBOT, BASE, consistency.make_consistent(ROBOT, CHI))
+    told = consistency.impose(programme, Triangle(rows, T.layout), M @ chi)
     for j in (1, 2, 3):
         assert told.chi[NAMES.index(f"off{j}")] == pytest.approx(-7.0, rel=1e-3)
 
@@ -221,7 +217,8 @@ def test_friction_of_a_coupled_motor_brakes_too():
     W = regressor(robot, q, dq, ddq)[:, :, base.columns(robot)].reshape(-1, len(base))
     rows = np.column_stack((W, W @ base.values(robot, chi) + 0.1 * rng.normal(size=len(W))))
     reference = np.where(np.arange(len(chi)) < len(NAMES), chi, 0.0)
-    told = consistency.impose(robot, base, Triangle(rows, ColumnLayout(len(base))), np.zeros(len(base)), reference)
+    programme = consistency.build_programme(robot, base, reference)
+    told = consistency.impose(programme, Triangle(rows, ColumnLayout(len(base))), np.zeros(len(base)))
     found = dict(zip(names, told.chi, strict=True))
     assert all(0.0 <= found[name] < 1e-4 for name in ("Fv2", "Fvm3", "Fcm3"))
 

@@ -11,16 +11,10 @@ import scipy.stats
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.physical.essential import EssentialThresholds
 from ros2_dynid.identification.physical.essential import essential as essential_of
+from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, restrict
-from ros2_dynid.identification.regression.least_squares import (
-    add_error_bars,
-    block_moments,
-    jackknife,
-    solve,
-    weighted_triangle,
-    wls,
-)
+from ros2_dynid.identification.regression.least_squares import add_error_bars, solve, weighted_triangle, wls
 
 BLOCKS, ROWS = 20, 12
 LAYOUT = ColumnLayout(8, 1, 0, 1)

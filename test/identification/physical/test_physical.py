@@ -16,6 +16,7 @@ from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload_fit import identify_loads
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import (
+    build_programme,
     cholesky_pivots,
     consistent_links,
     fully_consistent_links,
@@ -188,7 +189,8 @@ def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
     robot, chi, base, _, information = case
     full = wls(information)
     T = weighted_triangle(information, 1.0 / full.sigma)
-    found = impose(robot, base, T, full.value, make_consistent(robot, standard_vector(robot)))
+    reference = make_consistent(robot, standard_vector(robot))
+    found = impose(build_programme(robot, base, reference), T, full.value)
     assert table(robot, found.chi) == {"0": 6, "-0.01": 6, "-0.02": 6, "-0.04": 6, "full": 6}
     assert -1e-6 < found.loss < 0.1
     assert np.allclose(found.value, base.full_map(robot) @ found.chi)
@@ -246,7 +248,8 @@ def test_a_body_that_exists_costs_no_fit(case):
     robot, chi, base, _, information = case
     found = wls(information)
     T = weighted_triangle(information, 1.0 / found.sigma)
-    imposed = impose(robot, base, T, found.value, make_consistent(robot, standard_vector(robot)))
+    reference = make_consistent(robot, standard_vector(robot))
+    imposed = impose(build_programme(robot, base, reference), T, found.value)
     assert -1e-6 < imposed.loss < 0.01
     z = (imposed.value - base.values(robot, chi)) / found.base_std
     assert np.mean(np.abs(z) < 3.0) >= 0.95

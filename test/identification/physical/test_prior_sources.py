@@ -365,7 +365,7 @@ def test_imposed_parameters_fit_best_among_those_of_bodies():
     found = wls(information)
     T = weighted_triangle(information, 1.0 / found.sigma)
     reference = consistency.make_consistent(ROBOT, standard_vector(ROBOT))
-    ours = consistency.impose(ROBOT, BASE, T, found.value, reference)
+    ours = consistency.impose(consistency.build_programme(ROBOT, BASE, reference), T, found.value)
     assert all(consistency.fully_consistent_links(ROBOT, ours.chi))
     best, mine = (np.linalg.norm(T.tau - T.base @ value) for value in (found.base, ours.value))
     assert ours.loss == pytest.approx(mine / best - 1.0, rel=1e-6, abs=1e-9) and ours.loss >= -1e-9
@@ -380,7 +380,7 @@ def test_imposed_parameters_fit_best_among_those_of_bodies():
         assert mine <= np.linalg.norm(T.tau - T.base @ other) * (1 + 1e-6)
     steep = np.zeros((1, len(BASE)))
     steep[0, [BASE.leaders.index("Fv2"), BASE.leaders.index("Fc2")]] = 1.0, -50.0
-    high = consistency.impose(ROBOT, BASE, T, found.value, reference, steep)
+    high = consistency.impose(consistency.build_programme(ROBOT, BASE, reference, steep), T, found.value)
     Fv, Fc = (high.chi[names.index(name)] for name in ("Fv2", "Fc2"))
     assert Fv >= 50.0 * Fc - 1e-4 * Fv and Fv > 0.0 and high.loss > ours.loss
 

@@ -40,7 +40,6 @@ from ros2_dynid.identification.preparation.prepare import (
     prepare,
     select_velocity_sources,
 )
-from ros2_dynid.identification.regression.build_information import measure_motion_period
 from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
@@ -316,20 +315,6 @@ def test_signals_beside_are_resampled_with_the_positions():
     np.testing.assert_allclose(part.temperature, warmth_of(part.t), atol=1e-6)
     np.testing.assert_allclose(part.second[:, :2], torque_of(part.t)[:, :2], atol=1e-3)
     assert np.isnan(part.second[:, 2]).all()
-
-
-@pytest.mark.parametrize("periods", [1.7, 2.3, 5.4, 17.2])
-def test_the_period_of_a_motion(periods):
-    t = np.arange(int(periods * 3.217 * 50.0)) / 50.0
-    w = 2.0 * np.pi / 3.217
-    q = np.column_stack((np.sin(w * t) + 0.3 * np.cos(3 * w * t), 20.0 * np.cos(2 * w * t + 1.0) + 5.0 * np.sin(w * t)))
-    found = measure_motion_period(q, 50.0)
-    if periods < 1.8:
-        assert found is None
-    else:
-        assert found == pytest.approx(3.217, rel=1e-4 if periods < 5.0 else 2e-5 if periods < 17.0 else 5e-6)
-    spoiled = q + np.random.default_rng(0).normal(size=q.shape) * 0.03 * q.std(axis=0)
-    assert measure_motion_period(spoiled, 50.0) is None, "4 % are not the same"
 
 
 def test_the_step_of_an_encoder_is_that_of_each_joint():

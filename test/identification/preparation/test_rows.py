@@ -31,6 +31,7 @@ from ros2_dynid.identification.preparation.rows import (
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, own_errors, solve_weighted
+from ros2_dynid.model.efforts import MeasuredEffort
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
@@ -305,7 +306,9 @@ def test_slow_joints_and_motors_that_couple_into_them(filtered):
     dq[200:270, members_of(coupling)] *= 0.01
     p = replace(p, dq=dq)
     p = replace(p, filter=replace(p.filter, slow=0.25), bridged=bridged if filtered else p.bridged)
-    joints = [replace(joint, measured_drive=("Fv",)) if k == 0 else joint for k, joint in enumerate(robot.joints)]
+    joints = [
+        replace(joint, measures=MeasuredEffort(("Fv",))) if k == 0 else joint for k, joint in enumerate(robot.joints)
+    ]
     robot = replace(robot, joints=tuple(joints), parameters={})
     passed = row_filter(p.kernel, p.step)
     slow = np.abs(p.dq) <= 0.25 * p.top_speed

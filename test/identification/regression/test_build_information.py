@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,13 +13,9 @@ from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks
 from ros2_dynid.identification.regression.build_information import (
-    _between,
-    _differences,
     build_information,
-    find_motion_period,
     with_standstill,
 )
-from ros2_dynid.identification.regression.build_information import measure_motion_period as motion_period
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import combine, different_motion, gather, restrict
 from ros2_dynid.model.load import load_robot
@@ -233,51 +227,10 @@ def test_too_few_rows_are_left_to_whoever_fits():
 DEMO3 = load_robot("demo3")
 
 
-def test_differences_after_every_lag_by_their_definition():
-    rng = np.random.default_rng(0)
-    q = np.cumsum(rng.normal(size=(60, 2)), axis=0) * np.array([1.0, 30.0]) + 5.0
-    x = (q - q.mean(axis=0)) / q.std(axis=0)
-    found = _differences(q)
-    assert len(found) == 60
-    for lag in range(1, 60):
-        a, b = x[lag:], x[:-lag]
-        assert found[lag] == pytest.approx(np.sqrt(np.sum((a - b) ** 2) / np.sum(a**2 + b**2)), abs=1e-6)
-
-
-@pytest.mark.parametrize("place", [3.0, 3.3, 2.6])
-def test_the_smallest_difference_lies_between_samples(place):
-    lags = np.arange(8.0)
-    found = np.sqrt(0.01 + 0.2 * (lags - place) ** 2)
-    assert _between(found, 3) == pytest.approx(place)
-    assert _between(found, 0) == 0.0 and _between(found, 7) == 7.0 and _between(np.ones(8), 3) == 3.0
-
-
-@pytest.mark.parametrize(("period", "found"), [(0.9, 1.8), (1.1, 1.1), (3.3, 3.3)])
-def test_the_shortest_period_is_a_second_and_the_first_that_fits_is_taken(period, found):
-    t = np.arange(0.0, 20.0, 0.02)
-    q = np.column_stack(
-        [np.sin(2.0 * np.pi * k * t / period + k) + 0.3 * np.cos(2.0 * np.pi * t / period) for k in (1, 2)]
-    )
-    assert motion_period(q, 50.0) == pytest.approx(found, rel=1e-3)
-
-
-@pytest.mark.parametrize(("noise", "repeats"), [(0.0085, True), (0.024, False)])
-def test_a_motion_repeats_where_the_difference_is_below_a_fiftieth(noise, repeats):
-    """Of white noise of this share the difference after a period is its root of 2 over that of both: the share."""
-    t = np.arange(0.0, 24.0, 0.02)
-    q = np.column_stack([np.sin(2.0 * np.pi * k * t / 4.0 + k) for k in (1, 2, 3)])
-    noisy = q + noise * q.std(axis=0) * np.random.default_rng(0).normal(size=q.shape)
-    assert (motion_period(noisy, 50.0) is not None) == repeats
-
-
-def test_the_longest_segment_is_looked_at_and_at_fifty_hertz():
-    rate = 200.0
-    t = np.arange(0.0, 60.0, 1.0 / rate)
-    q = np.column_stack([np.sin(2.0 * np.pi * k * t / 5.0 + k) for k in (1, 2, 3)])
-    q[:4000] = np.cumsum(np.random.default_rng(0).normal(size=(4000, 3)), axis=0)
-    p = as_prepared(DEMO3, q, q, q, q, t)
-    assert find_motion_period(replace(p, segments=(slice(0, 4000), slice(4000, 12_000)))) == pytest.approx(
-        5.0, rel=1e-4
-    )
-    assert find_motion_period(replace(p, segments=(slice(0, 4000), slice(4000, 6000)))) is None
-    assert find_motion_period(replace(p, q=p.q[:0])) is None
+def test_progress_counts_the_chunks_of_every_recording():
+    base = base_parameters(ROBOT)
+    motion = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 900, ROBOT.n))
+    prepared = as_prepared(ROBOT, *motion, inverse_dynamics(ROBOT, standard_vector(ROBOT), *motion))
+    told: list[float] = []
+    build_information(ROBOT, base, [prepared, prepared], told.append)
+    np.testing.assert_allclose(told, np.array([4, 8, 9, 13, 17, 18]) / 18)

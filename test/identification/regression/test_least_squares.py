@@ -29,6 +29,7 @@ from ros2_dynid.identification.loads.payload_fit import identify_loads
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import find_dependence, row_chunks, row_count
+from ros2_dynid.identification.regression.error_bars import Moments, block_moments, jackknife, slowest
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import (
     Block,
@@ -40,16 +41,12 @@ from ros2_dynid.identification.regression.information import (
     restrict,
 )
 from ros2_dynid.identification.regression.least_squares import (
-    Moments,
-    block_moments,
     check_rows,
     error_levels,
-    jackknife,
     joint_errors,
     joint_torques,
     ols,
     own_errors,
-    slowest,
     solve,
     solve_triangle,
     weighted_triangle,

@@ -35,8 +35,8 @@ from ros2_dynid.identification.regression.least_squares import weighted_triangle
 from ros2_dynid.identification.regression.prior import (
     Prior,
     PriorWeight,
-    build_prior_fit,
     regularize,
+    regularize_estimate,
     select_prior_weight,
 )
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
@@ -100,7 +100,7 @@ def test_a_short_recording_predicts_better_with_the_description_and_says_so(shor
     without = identify(robot, [short[0]], options=PLAIN, validate=[short[1]]).outcome
     assert with_prior.prior is not None and with_prior.prior.weight > 0.0
     assert with_prior.validation["all"].relative < 0.85 * without.validation["all"].relative
-    assert any("comes from the robot's description" in remark.text for remark in with_prior.verdict)
+    assert any("comes from the URDF prior" in remark.text for remark in with_prior.verdict)
 
 
 def test_with_a_prior_bodies_are_served(short):
@@ -281,7 +281,7 @@ def test_a_drawn_fit_weighs_within_the_blocks_that_it_is_given(force):
 
     for chosen in (None, [0, 1, 2, 3, 5, 6, 8, 9]):
         for served in (None, serve):
-            found = build_prior_fit(information, fit, prior, force=force, served=served)(chosen)
+            found = regularize_estimate(information.take(chosen), fit(chosen), prior, force=force, served=served)
             part = information if chosen is None else information.take(chosen)
             told = select_prior_weight(part, wls(part), prior, force=force, served=served)
             wanted = regularize(part, wls(part), prior, told)
@@ -291,7 +291,7 @@ def test_a_drawn_fit_weighs_within_the_blocks_that_it_is_given(force):
             np.testing.assert_array_equal(found.estimate.value, wanted.estimate.value)
             np.testing.assert_array_equal(found.share, wanted.share)
     far = Prior(-9.0 * prior.mean, prior.information, "far")
-    assert (build_prior_fit(information, fit, far, force=force)(None).weight.weight > 0.0) == force
+    assert (regularize_estimate(information, fit(None), far, force=force).weight.weight > 0.0) == force
 
 
 def test_an_estimate_of_any_method_is_drawn_from_its_own_values():

@@ -23,7 +23,7 @@ from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors, two_sensors
-from ros2_dynid.model.efforts import declared_sensors
+from ros2_dynid.model.efforts import MeasuredEffort, declared_sensors
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, standard_vector
@@ -155,7 +155,7 @@ def streams(robot, first, second, seed=30, count=600, noise=1e-3):
 
 def test_where_the_first_effort_is_that_of_the_link_the_second_is_the_motors():
     """Joint 1 has its sensor at the link and its motor's effort beside it; joints 2 and 3 the other way round."""
-    joints = (replace(ROBOT.joints[0], measured_drive=()), *ROBOT.joints[1:])
+    joints = (replace(ROBOT.joints[0], measures=MeasuredEffort(())), *ROBOT.joints[1:])
     robot = replace(ROBOT, joints=joints, parameters={})
     base = base_parameters(robot)
     prepared = (streams(robot, (LINKS, CHI, CHI), (CHI, LINKS, LINKS)),)

@@ -12,7 +12,7 @@ import pytest
 from closed_loop import closed_loop
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.instruments import noise_share
+from ros2_dynid.identification.estimators.instrumental import noise_share
 from ros2_dynid.identification.options import Method, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.problem import Problem

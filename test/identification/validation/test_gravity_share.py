@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from recordings import simulated, simulated_truth
+from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.options import IdentifyOptions
@@ -56,7 +57,8 @@ def test_check_and_identify_name_efforts_without_gravity_and_the_advice_helps():
     assert "do not hold gravity" in str(problem.what) and problem.level == "yellow"
     before = identify(robot, [samples]).outcome
     assert any("do not hold gravity" in str(remark.text) for remark in before.verdict)
-    after = identify(with_gravity(robot, np.zeros(3)), [samples]).outcome
+    assert problem.do.render(as_flag).endswith("--sensor motor-gravity")
+    after = identify(robot, [samples], options=IdentifyOptions(sensor="motor-gravity")).outcome
     assert after.validation["all"].relative < 0.5 * before.validation["all"].relative
     assert not any("gravity" in str(remark.text) for remark in after.verdict)
 

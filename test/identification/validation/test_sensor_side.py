@@ -24,7 +24,7 @@ from ros2_dynid.identification.validation.sensor_side import (
     compare_sensor_sides,
     find_link_sensors,
 )
-from ros2_dynid.model.efforts import DRIVE
+from ros2_dynid.model.efforts import DRIVE, MeasuredEffort
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -105,7 +105,8 @@ def test_a_joint_at_the_link_is_not_asked_and_one_that_is_not_known_has_no_share
     problem = problem_of(((0.0, 0.0, 0.0),) * 3)
     estimate = wls(problem.information)
     linked = replace(
-        ROBOT, joints=tuple(replace(j, measured_drive=()) if k == 1 else j for k, j in enumerate(ROBOT.joints))
+        ROBOT,
+        joints=tuple(replace(j, measures=MeasuredEffort(())) if k == 1 else j for k, j in enumerate(ROBOT.joints)),
     )
     assert list(compare_sensor_sides(replace(problem, robot=linked), estimate)) == [NAMES[0], NAMES[2]]
     lost = estimate.identified.copy()

@@ -26,7 +26,7 @@ from ros2_dynid.identification.validation.cross_validation import (
     split_folds,
     validate_in_folds,
 )
-from ros2_dynid.identification.validation.effort_scale import sample_motion
+from ros2_dynid.identification.validation.effort_sign_and_unit import sample_motion
 from ros2_dynid.identification.validation.torque_errors import (
     WHITENESS_LAGS,
     WHITENESS_ROWS,

@@ -20,7 +20,8 @@ from ros2_dynid.identification.physical.essential import Step
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.least_squares import block_moments, own_errors, wls
+from ros2_dynid.identification.regression.error_bars import block_moments
+from ros2_dynid.identification.regression.least_squares import own_errors, wls
 from ros2_dynid.identification.result import Delay, EliminationStep, IdentifyOutcome, SensorRow
 from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide
@@ -268,10 +269,10 @@ def test_a_model_that_does_not_generalise_is_named(fit, held_out, level):
     [
         (5.1, 0.149, None, True),
         (5.1, 0.151, Level.WARNING, True),
-        (4.9, 0.151, Level.NOTE, True),
+        (4.9, 0.151, Level.WARNING, True),
         (5.1, 0.51, Level.PROBLEM, False),
         (4.9, 0.51, Level.WARNING, False),
-        (4.9, 0.49, Level.NOTE, True),
+        (4.9, 0.49, Level.WARNING, True),
     ],
 )
 def test_a_joint_that_is_not_predicted_is_named_by_what_it_carries(torque, held_out, level, known):

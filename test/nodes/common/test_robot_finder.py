@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -35,6 +36,15 @@ ARM = urdf(
 )
 
 
+def described(made, text):
+    """Send a description, and wait until it is read."""
+    made[-1][2](String(data=text))
+    for thread in threading.enumerate():
+        if thread.name == "description":
+            thread.join(30.0)
+            assert not thread.is_alive(), "the description was not read within 30 s"
+
+
 def finder(on_robot=None, **values):
     said, made, found = [], [], []
     log = SimpleNamespace(info=said.append, error=said.append)
@@ -50,16 +60,15 @@ def test_a_description_is_taken_once_and_again_when_it_differs():
     finds.find()
     finds.find()
     assert len(made) == 1 and made[0][1] == "robot_description", "one subscription"
-    describe = made[0][2]
     assert (finds.robot, finds.text, finds.base_link) == (None, "", "base_link")
-    describe(String(data=ARM))
-    describe(String(data=ARM))
+    described(made, ARM)
+    described(made, ARM)
     assert [robot.name for robot in found] == ["arm"] and finds.known() is found[0]
     assert (finds.text, finds.base_link) == (ARM, "root")
     other = ARM.replace('name="arm"', 'name="other"')
-    describe(String(data=other))
+    described(made, other)
     assert [robot.name for robot in found] == ["arm", "other"]
-    describe(String(data="<robot"))
+    described(made, "<robot")
     assert finds.known().name == "other" and "robot_description" in said[-1], "what cannot be read changes nothing"
     source = finds.source()
     assert (source.path, source.urdf, source.base_link, source.tip_link) == ("", other, None, None)
@@ -78,12 +87,12 @@ def test_a_robot_that_is_refused_leaves_the_one_before():
 
     finds, said, made, _ = finder(take)
     finds.find()
-    made[0][2](String(data=ARM))
+    described(made, ARM)
     refuse[0] = True
-    made[0][2](String(data=ARM.replace('name="arm"', 'name="other"')))
+    described(made, ARM.replace('name="arm"', 'name="other"'))
     assert finds.known().name == "arm" and finds.text == ARM and "not while it moves" in said[-1]
     refuse[0] = False
-    made[0][2](String(data=ARM.replace('name="arm"', 'name="other"')))
+    described(made, ARM.replace('name="arm"', 'name="other"'))
     assert finds.known().name == "other", "and may come again"
 
 
@@ -102,7 +111,29 @@ def test_a_file_gives_the_chain_asked_for(tmp_path):
     finds, _, _, found = finder(robot="demo3")
     finds.find()
     assert finds.text == "" and finds.base_link == "base_link", "a table has no links"
-    described, _, made, found = finder(base_link="one", tip_link="two")
-    described.find()
-    made[0][2](String(data=ARM))
-    assert found[0].active_names == ("b",) and described.base_link == "one"
+    finds, _, made, found = finder(base_link="one", tip_link="two")
+    finds.find()
+    described(made, ARM)
+    assert found[0].active_names == ("b",) and finds.base_link == "one"
+
+
+def test_a_description_is_read_beside_its_callback_and_one_too_long_is_refused():
+    found, read = [], threading.Event()
+
+    def take(robot):
+        assert read.wait(30.0)
+        found.append(robot)
+
+    finds, said, made, _ = finder(take)
+    finds.find()
+    for name in ("first", "between", "last"):  # nobody waits for the first
+        made[0][2](String(data=ARM.replace('name="arm"', f'name="{name}"')))
+    assert not found
+    read.set()
+    described(made, ARM)
+    assert [robot.name for robot in found][-1] == "arm" and len(found) < 4, "those in between need not be read"
+    described(made, ARM + 5_000_000 * " ")
+    assert "it has more than 5 MB; publish it without meshes" in said[-1] and finds.known() is found[-1]
+    made[0][2](String(data=ARM.replace('name="arm"', 'name="late"')))
+    finds.forget()
+    assert finds.robot is None and not any(thread.name == "description" for thread in threading.enumerate())

@@ -19,8 +19,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.excitation.controllers import Controllers, controller_of
 
-WAY = "/robot/arm_controller/joint_trajectory"
-MANAGER = "cell/controller_manager"
+WAY = "/cell/arm_controller/joint_trajectory"
+OTHER = "/cell/other/joint_trajectory"
+MANAGER = "/cell/controller_manager"
 
 
 class Service:
@@ -59,6 +60,9 @@ class Around:
         ):
             monkeypatch.setitem(sys.modules, f"controller_manager_msgs{name}", module)
 
+    def resolve_service_name(self, name):
+        return f"/{name.strip('/')}"
+
     def create_client(self, kind, name, callback_group):
         self.clients.append((name, callback_group))
         return self._services.get(name, self._parameters)
@@ -71,11 +75,14 @@ def listed(**states):
     return SimpleNamespace(controller=[SimpleNamespace(name=name, state=state) for name, state in states.items()])
 
 
-def test_which_controller_is_behind_a_topic():
-    assert controller_of(WAY) == "arm_controller"
-    assert controller_of("/arm_controller/joint_trajectory") == "arm_controller"
-    assert controller_of("arm_controller/follow_joint_trajectory/") == "arm_controller"
-    assert controller_of("/joint_trajectory") == ""
+def test_which_controller_of_a_manager_is_behind_a_topic():
+    root = "/controller_manager"
+    assert controller_of(WAY, MANAGER) == "arm_controller"
+    assert controller_of("/arm_controller/joint_trajectory", root) == "arm_controller"
+    assert controller_of("/joint_trajectory", root) == controller_of("/cell/joint_trajectory", MANAGER) == ""
+    assert controller_of("/left/arm_controller/joint_trajectory", MANAGER) == "", "of another namespace"
+    assert controller_of("/cell/left/arm_controller/joint_trajectory", MANAGER) == "left/arm_controller"
+    assert controller_of(WAY, root) == "cell/arm_controller", "not the arm_controller of the namespace above"
 
 
 def test_a_controller_that_is_not_active_is_refused_and_what_is_not_known_is_said(monkeypatch):
@@ -83,8 +90,8 @@ def test_a_controller_that_is_not_active_is_refused_and_what_is_not_known_is_sai
     found = Controllers(Around(monkeypatch, manager), MANAGER)
     assert found.check(WAY) == "the controller arm_controller is active"
     with pytest.raises(InputError, match="the controller other is inactive; activate it: ros2 control"):
-        found.check("/other/joint_trajectory")
-    assert "has no controller 'third'" in found.check("/third/joint_trajectory")
+        found.check(OTHER)
+    assert "has no controller 'third'" in found.check("/cell/third/joint_trajectory")
     assert "is not installed" in Controllers(Around(monkeypatch, installed=False), MANAGER).check(WAY)
     away = Around(monkeypatch, Service(None, ready=False))
     assert f"there is no {MANAGER}" in Controllers(away, MANAGER).check(WAY)
@@ -118,10 +125,16 @@ def test_a_controller_that_is_switched_off_is_known_at_once(monkeypatch):
     on = SimpleNamespace(name="other", state=SimpleNamespace(label="active"))
     hear(SimpleNamespace(controllers=[off, on]))
     assert found.problem(WAY) == "the controller arm_controller is inactive"
-    assert found.problem("/other/joint_trajectory") == ""
+    assert found.problem(OTHER) == ""
     off.state.label = "active"
     hear(SimpleNamespace(controllers=[off]))
-    assert found.problem(WAY) == ""
+    assert found.problem(WAY) == "" and found.problem("/cell/third/joint_trajectory") == ""
+    assert found.problem(OTHER) == "the controller other is unloaded"
+    hear(SimpleNamespace(controllers=[]))
+    assert found.problem(WAY) == "the controller arm_controller is unloaded"
+    listing = Controllers(Around(monkeypatch, Service(listed(arm_controller="active"))), MANAGER)
+    listing.check(WAY)
+    assert listing.problem(WAY) == "", "nothing was told of it"
 
 
 def test_a_controller_that_begins_at_the_measured_state_is_advised(monkeypatch):
@@ -136,7 +149,7 @@ def test_a_controller_that_begins_at_the_measured_state_is_advised(monkeypatch):
     service = value(boolean, False)
     said, around = advice(service)
     assert "set its parameter interpolate_from_desired_state to true" in said
-    assert around.clients[-1][0] == "/robot/arm_controller/get_parameters"
+    assert around.clients[-1][0] == "/cell/arm_controller/get_parameters"
     assert service.asked[0].names == ["interpolate_from_desired_state"]
     for other in (value(boolean, True), value(ParameterType.PARAMETER_NOT_SET, False), Service(None, ready=False)):
         assert advice(other)[0] == ""

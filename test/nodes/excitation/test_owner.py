@@ -14,7 +14,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from in_process import soon
-from ros2_dynid.control.excitation_machine import (
+from ros2_dynid.control.excitation_events import (
     Announce,
     ConnectionProblem,
     ExcitationOutcome,

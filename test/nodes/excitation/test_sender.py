@@ -130,10 +130,10 @@ def test_goals_are_the_trajectory_with_the_stamp_of_this_moment(action, prepared
         sender.send(POINTS, delay, 1)
         goal = client.sent[-1]
         assert goal == trajectory_message(POINTS, stamp)
-    assert not refused and (sender.name, client.name) == ("arm/follow", "arm/follow")
+    assert not refused and (sender.name, client.name) == ("/arm/follow", "arm/follow")
     assert sender.problem() == ""
     client.there = False
-    assert sender.problem() == "the controller's action arm/follow is not there"
+    assert sender.problem() == "the controller's action /arm/follow is not there"
 
 
 def test_what_a_controller_refuses_or_gives_up_is_told_with_its_number(action):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -33,6 +34,7 @@ from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.nodes.common.commander_topic import CommanderTopic
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
 
 pytestmark = pytest.mark.in_process
@@ -63,12 +65,34 @@ def owned():
     with ros():
         machine = Failing(FeedforwardSettings(), stream=True)
         context = rclpy.get_default_context()
-        owner = FeedforwardOwner(machine, context, sink, nobody, nobody, time.time_ns, sink.log)
+        node = rclpy.create_node("feedforward")
+        commander = CommanderTopic(node)
+        owner = FeedforwardOwner(machine, context, sink, nobody, nobody, time.time_ns, sink.log, commander)
         try:
             owner.ask(later(NewModel, ROBOT, CHI, "model.yaml"))
             yield owner, machine, sink
         finally:
             owner.close()
+            commander.close()
+            node.destroy_node()
+
+
+def sees_the_robot(owner, done):
+    """Let joint states come until torques have, which the joints must be claimed for."""
+    stamps = itertools.count(1)
+
+    def came():
+        owner.ask(arrived(NAMES, HERE, np.zeros(3), next(stamps)))
+        return done()
+
+    soon(came, "gravity")
+
+
+def refusal_of(owner):
+    """Return why a reference is refused."""
+    with pytest.raises(DynidError) as refused:
+        owner.ask(later(NewReference, quintic(NAMES, HERE, HERE + 0.1, 1.0), 1e9))
+    return str(refused.value)
 
 
 def test_what_others_ask_is_answered_by_the_thread_and_torques_leave_in_time(owned):
@@ -77,8 +101,8 @@ def test_what_others_ask_is_answered_by_the_thread_and_torques_leave_in_time(own
     with pytest.raises(DynidError, match="the node is not active; activate it"):
         owner.ask(later(NewReference, quintic(NAMES, HERE, HERE + 0.1, 1.0), 0.0))
     owner.ask(ActivateFeedforward)
-    owner.ask(arrived(NAMES, HERE, np.zeros(3), 1))
-    soon(lambda: len(sink.sent) > 20, "gravity")
+    assert "the joints are being claimed" in refusal_of(owner), "nothing is followed until they are ours"
+    sees_the_robot(owner, lambda: len(sink.sent) > 20)
     np.testing.assert_allclose(sink.sent[0], gravity_torque(ROBOT, CHI, HERE[None])[0], atol=1e-9)
     assert ("info", "holding against gravity at the measured position") in sink.log.said
     soon(lambda: machine.status.sent > 0, "the status, which the background brings up to date")
@@ -116,8 +140,7 @@ def test_an_error_of_ours_ends_in_gravity_and_then_the_node(owned, monkeypatch):
     ended = []
     monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.os.kill", lambda pid, number: ended.append(number))
     owner.ask(ActivateFeedforward)
-    owner.ask(arrived(NAMES, HERE, np.zeros(3), 1))
-    soon(lambda: len(sink.sent) > 5, "gravity")
+    sees_the_robot(owner, lambda: len(sink.sent) > 5)
     machine.fails = True
     soon(lambda: ended, "the end")
     assert ended == [signal.SIGTERM] and machine.state is FeedforwardState.STOPPED

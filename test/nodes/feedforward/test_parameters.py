@@ -20,7 +20,7 @@ VALUES = {
     "measured_gravity": True, "smoothing": 0.03, "ramp_seconds": 0.4, "timeout": 0.06, "stale_seconds": 0.07,
     "temperature_stale_seconds": 8.0, "point_rate": 90.0, "joint_order": ["elbow", "waist", "shoulder"],
     "effort_limits": [10.0, 11.0, 12.0], "effort_rates": [500.0, 510.0, 520.0], "start_tolerance": 0.21,
-    "stop_lead": 0.022, "robot_adds": ["gravity"], "check_rest_efforts": False,
+    "stop_lead": 0.022, "robot_adds": ["gravity"], "robot_measures": ["motor-gravity"], "check_rest_efforts": False,
 }  # fmt: skip
 MEANT = FeedforwardSettings(
     options=FeedforwardOptions(
@@ -38,6 +38,7 @@ MEANT = FeedforwardSettings(
     near=0.21,
     lead=0.022,
     robot_adds=("gravity",),
+    robot_measures=("motor-gravity",),
     check_rest=False,
 )
 

@@ -102,7 +102,11 @@ def test_requests_stay_in_their_folders_and_are_answered_whole(tmp_path):
         first = identified(bags=[bag], output_directory=["mine"], cross_validate=[0])
         assert first.model_path == str(tmp_path / "models" / "mine" / "model.yaml")
         assert first.parameters.method == "ols" and not first.parameters.validation
-        second = identified(output_directory=["mine"], method=["wls"], validation_bags=[bag])
+        with np.load(tmp_path / "recordings" / bag) as motion:
+            again = dict(motion)
+        again["tau"] = again["tau"] + 0.01 * np.random.default_rng(5).standard_normal(again["tau"].shape)
+        np.savez(tmp_path / "recordings" / "again.npz", **again)
+        second = identified(output_directory=["mine"], method=["wls"], validation_bags=["again.npz"])
         assert second.model_path == str(tmp_path / "models" / "mine_2" / "model.yaml")
         assert second.parameters.method == "wls" and second.parameters.validation
         client.wait(lambda: len(heard) == 2, 10.0, "both models")

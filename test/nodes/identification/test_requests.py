@@ -24,6 +24,7 @@ from ros2_dynid.usecases.robot_source import RobotSource
 ROBOT = RobotSource("arm.urdf")
 EVERY = OptionsMessage(
     topics=["/a", "/b"], torque_topic=["/t"], start=[0.0], end=[2.0], stamps=["bag"], rate=[250.0],
+    format=["rtde"], episode=[0],
     columns=["elbow.position=q3", "waist.effort=tau_1"],
     time_unit=["ms"], angle_unit=["deg"], length_unit=["mm"], effort_unit=["mN.m"],
     gain_joints=["elbow", "waist"], gains=[3.0, -4.0],
@@ -40,6 +41,8 @@ READING = Reading(
     end=2.0,
     rate=250.0,
     torque_topic="/t",
+    format="rtde",
+    episode=0,
 )
 PREPARATION = PreparationOptions(
     5.0, 6.0, 7.0, 0.0, VelocitySource("measured"), gains={"elbow": 3.0, "waist": -4.0}, delay=0.0

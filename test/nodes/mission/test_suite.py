@@ -58,17 +58,15 @@ def cancelled_in_the_middle(client):
     """Send a goal, cancel it when its work has begun, and return how it ended."""
     action = ActionClient(client, Identify, "identification/identify")
     assert action.wait_for_server(20.0)
-    handles, ends = [], []
+    handles, begun, ends = [], [], []
 
     def accepted(future):
         handles.append(future.result())
         future.result().get_result_async().add_done_callback(lambda done: ends.append(done.result()))
 
-    def progress(_):
-        client.wait(lambda: bool(handles), 5.0, "the goal's acceptance")
-        handles[0].cancel_goal_async()
-
-    action.send_goal_async(Identify.Goal(cross_validate=[5]), progress).add_done_callback(accepted)
+    action.send_goal_async(Identify.Goal(cross_validate=[5]), begun.append).add_done_callback(accepted)
+    client.wait(lambda: handles and begun, 30.0, "the goal's acceptance and its first progress")
+    handles[0].cancel_goal_async()
     client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
     action.destroy()
     return ends[0]

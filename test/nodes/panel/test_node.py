@@ -18,6 +18,8 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import Log
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from ros2_dynid.msg import BaseParameter, BaseParameters, ExcitationState, TorqueError
 from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
 from sensor_msgs.msg import JointState
@@ -92,10 +94,10 @@ class Nodes:
 class Page:
     """A browser: asks, and keeps the newest state that it was sent."""
 
-    def __init__(self, port, name="one"):
-        self._port, self._name, self.state = port, name, {}
+    def __init__(self, port, token, name="one"):
+        self._port, self._token, self._name, self.state = port, token, name, {}
         self._events = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self._events.request("GET", f"/events?client={name}")
+        self._events.request("GET", f"/events?client={name}", headers={"X-Dynid-Token": token})
         self._answer = self._events.getresponse()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -105,9 +107,9 @@ class Page:
                 if line.startswith(b"data:"):
                     self.state = json.loads(line[5:])
 
-    def ask(self, action, token="secret", **fields):
+    def ask(self, action, token=None, **fields):
         other = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-        headers = {"X-Dynid-Token": token, "X-Dynid-Client": self._name}
+        headers = {"X-Dynid-Token": self._token if token is None else token, "X-Dynid-Client": self._name}
         other.request("POST", "/do", json.dumps({"action": action, **fields}), headers)
         answer = other.getresponse()
         return answer.status, json.loads(answer.read())["line"]
@@ -124,11 +126,12 @@ def panel(tmp_path):
     """Return the graph, the other nodes, and what opens a page."""
     with graph(tmp_path) as made:
         nodes = Nodes(made.client)
-        made.start("panel", port=0, token="secret", stop_on_disconnect="true")
+        made.start("panel", stop_on_disconnect="true")
         made.ready("panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
         port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", made.log("panel"))[1])
-        yield made, nodes, lambda name="one": Page(port, name)
+        token = (tmp_path / "token").read_text().strip()
+        yield made, nodes, lambda name="one": Page(port, token, name)
 
 
 def until(made, page, what, **wanted):
@@ -137,9 +140,11 @@ def until(made, page, what, **wanted):
 
 
 @pytest.mark.timeout(120)
-def test_actions_reach_their_nodes_with_their_figures_and_refusals_the_page(panel):
+def test_actions_reach_their_nodes_with_their_figures_and_refusals_the_page(panel, tmp_path):
     made, nodes, opened = panel
-    page = opened()
+    page, token, told = opened(), (tmp_path / "token").read_text().strip(), []
+    kept = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    made.client.create_subscription(Log, "/rosout", lambda message: told.append(message.msg), kept)
     nodes.excitation(ExcitationState.IDLE, "idle")
     until(made, page, "the state", excitation="idle", moving=False, stopped=False)
     assert page.state["refused"]["rehearse"] == "there is no plan yet" and page.ask("rehearse")[0] != 200
@@ -171,10 +176,17 @@ def test_actions_reach_their_nodes_with_their_figures_and_refusals_the_page(pane
     other = opened("two")
     assert "another browser commands" in other.ask("plan", seed=1)[1]
     assert other.ask("stop", token="")[0] == 200 and nodes.asked[-1][0] == "excitation/stop", "anyone may stop"
+    made.client.wait(lambda: page.state["refused"]["start"] == "the stop is set: release it", 5.0, "the stop")
+    assert page.ask("release") == (200, "the stop is released") and other.ask("release", token="")[0] != 200
+    made.client.wait(lambda: page.state["refused"]["release"] == "the stop is not set", 5.0, "the release")
     recording = [KeyValue(key="path", value="/bags/one")]
     nodes.diagnostics.publish(DiagnosticArray(status=[DiagnosticStatus(name="recorder: state", values=recording)]))
     until(made, page, "the recording", recording=True)
     assert page.ask("end_recording") == (200, "7 joint states in 1.5 s at 100 Hz; gap; nan")
+    made.client.wait(lambda: any("wrong token" in line for line in told), 5.0, "a warning of the wrong token")
+    assert any("its token is in" in line for line in told), "all lines since the start came"
+    for text in (*told, made.log("panel")):
+        assert token not in text
 
 
 @pytest.mark.timeout(120)

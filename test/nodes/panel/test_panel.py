@@ -53,6 +53,9 @@ def stops(made, page):
     took = []
     for _ in range(STOPS):
         made.client.wait_for_rest(0.005, 20.0)
+        assert page.locator("#start").is_disabled(), "the stop is set"
+        page.click("#release")
+        until(page, "dynid.state.refused.start === ''")
         starts(page)
         until(page, f"{STATE} === 'exciting'")
         made.client.wait(lambda: made.client.speed() > 0.02, 20.0, "the motion")
@@ -72,12 +75,13 @@ def test_a_person_plans_starts_and_stops(tmp_path):
         saved_motion(tmp_path / "trajectories", made.robot, seconds=10.0)
         made.start("sim_robot", start=[0.0, -1.0, 0.0])
         made.start("excitation", approach_speed=0.6, settle_seconds=0.1)
-        made.start("panel", port=0, token="secret")
+        made.start("panel")
         made.ready("sim_robot", "excitation", "panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
         address = re.search(r"http://127\.0\.0\.1:\d+/", made.log("panel"))[0]
+        token = (tmp_path / "token").read_text().strip()
         made.client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
-        with opened(chromium, address, ("403",)) as watching, opened(chromium, f"{address}#token=secret") as page:
+        with opened(chromium, address, ("403",)) as watching, opened(chromium, f"{address}#token={token}") as page:
             for one in (watching, page):
                 until(one, "dynid.state && dynid.state.q && dynid.viewer && dynid.state.plan === 1")
                 until(one, f"{STATE} === 'idle'")
@@ -115,14 +119,15 @@ def test_a_person_plans_starts_and_stops(tmp_path):
 class FrozenPage:
     """A page that starts a motion and whose signs of life end, while its connection stays open."""
 
-    def __init__(self, port):
+    def __init__(self, port, token):
+        self._headers = {"X-Dynid-Token": token, "X-Dynid-Client": "frozen"}
         self._stream, self._other = (http.client.HTTPConnection("127.0.0.1", port, timeout=30) for _ in range(2))
-        self._stream.request("GET", "/events?client=frozen")
+        self._stream.request("GET", "/events?client=frozen", headers=self._headers)
         self.answer = self._stream.getresponse()
 
     def ask(self, action, **fields):
         body = json.dumps({"action": action, **fields})
-        self._other.request("POST", "/do", body, {"X-Dynid-Token": "secret", "X-Dynid-Client": "frozen"})
+        self._other.request("POST", "/do", body, self._headers)
         answer = self._other.getresponse()
         return answer.status, json.loads(answer.read())["line"]
 
@@ -133,10 +138,11 @@ def test_a_frozen_page_stops_the_motion_if_that_is_wanted(tmp_path):
         saved_motion(tmp_path / "trajectories", made.robot, seconds=20.0)
         made.start("sim_robot", start=[0.0, -1.0, 0.0])
         made.start("excitation")
-        made.start("panel", port=0, token="secret", stop_on_disconnect="true")
+        made.start("panel", stop_on_disconnect="true")
         made.ready("sim_robot", "excitation", "panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
-        page = FrozenPage(int(re.search(r"http://127\.0\.0\.1:(\d+)/", made.log("panel"))[1]))
+        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", made.log("panel"))[1])
+        page = FrozenPage(port, (tmp_path / "token").read_text().strip())
         made.client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         made.client.wait(lambda: page.ask("start")[1].startswith("this plan has not"), 20.0, "the plan in the panel")
         made.client.wait(lambda: page.ask("start", anyway=True)[0] == 200, 20.0, "a robot at rest")

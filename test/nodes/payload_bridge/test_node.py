@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,10 @@ pytest.importorskip("ros2_dynid.srv")
 from geometry_msgs.msg import Inertia, Vector3
 from ros2_dynid.srv import ForwardPayload, IdentifyPayload, SetPayload
 
+from ros2_dynid.control.payload_bridge import shipped_drivers
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.caller import ClientError
-from ros2_dynid.nodes.payload_bridge.node import check_path, service_type
+from ros2_dynid.nodes.payload_bridge.node import check_path, fitting_fields, service_type
 from ros_graph import graph
 from urdf_text import joint, urdf
 
@@ -124,3 +127,12 @@ def test_types_and_fields_are_found_by_introspection():
     ):
         with pytest.raises(InputError, match=words):
             service_type(name)
+
+
+def test_the_first_map_of_fields_that_the_installed_request_has_is_used():
+    kind = service_type("ros2_dynid/srv/SetPayload").Request
+    newer, older = {"load.m": "mass"}, {"payload.m": "mass", "link": "link"}
+    driver = replace(shipped_drivers()["ur"], fields=newer, others=(older,))
+    assert fitting_fields(kind, driver) == older and fitting_fields(kind, replace(driver, fields=older)) == older
+    with pytest.raises(InputError, match=r"the field 'load\.m' does not exist"):
+        fitting_fields(kind, replace(driver, others=({"mass": "mass"},)))

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,12 +18,13 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.duration import Duration, Infinite
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import StartRecording, StopRecording
 from sensor_msgs.msg import JointState
 
-from ros2_dynid.nodes.recorder.node import Following
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph
 
@@ -113,92 +113,82 @@ def test_diagnostics_name_the_joints_without_effort(tmp_path):
         assert "effort of elbow is NaN" in message and "no effort state interface" in message
 
 
-class Air:
-    """A node for Following: subscriptions by quality, and publishers with leases."""
-
-    def __init__(self):
-        self.made, self.destroyed, self.leases, self.said = [], [], [], []
-
-    def create_subscription(self, kind, topic, callback, qos, event_callbacks=None):
-        assert kind is ExcitationState and topic == "excitation_state"
-        self.made.append(SimpleNamespace(callback=callback, qos=qos, events=event_callbacks))
-        return self.made[-1]
-
-    def destroy_subscription(self, subscription):
-        self.destroyed.append(subscription)
-
-    def get_logger(self):
-        return SimpleNamespace(warning=self.said.append)
-
-    def get_publishers_info_by_topic(self, topic):
-        assert topic == "excitation_state"
-        return [SimpleNamespace(qos_profile=SimpleNamespace(liveliness_lease_duration=lease)) for lease in self.leases]
+CYCLING = """
+import sys, rclpy
+from ros2_dynid.msg import ExcitationState
+from ros2_dynid.nodes.common.qos import ANNOUNCED, LATCHED
+rclpy.init()
+node = rclpy.create_node("announcer")
+publisher = node.create_publisher(ExcitationState, "excitation_state", ANNOUNCED if sys.argv[1] == "lease" else LATCHED)
+for line in sys.stdin:
+    publisher.publish(ExcitationState(state=int(line)))
+"""
 
 
-LEASE = Duration(seconds=1.5)
+class Announcer:
+    """A process that announces what it is told; its publisher offers a `lease` of liveliness or not."""
+
+    def __init__(self, lease):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CYCLING, "lease" if lease else "none"], stdin=subprocess.PIPE, text=True
+        )
+
+    def say(self, state):
+        self.process.stdin.write(f"{state}\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10.0)
 
 
-def followed(*leases):
-    air, heard = Air(), []
-    air.leases = list(leases)
-    return air, heard, Following(air, heard.append)
+@pytest.mark.timeout(120)
+def test_a_killed_announcer_is_missed_within_two_seconds_whatever_came_before(tmp_path):
+    with graph(tmp_path) as made:
+        made.start("recorder")
+        made.ready("recorder")
+        announcer, begun = Announcer(lease=True), 0
+
+        def follow():
+            nonlocal begun
+            announcer.say(ExcitationState.EXCITING)
+            begun += 1
+            made.client.wait(lambda: made.log("recorder").count("recording into") == begun, 30.0, "a bag")
+
+        def change(transition):
+            made.client.call(ChangeState, "recorder/change_state", transition=Transition(id=transition))
+
+        try:
+            for _ in range(2):  # earlier motions
+                follow()
+                announcer.say(ExcitationState.DONE)
+                made.client.wait(lambda: made.log("recorder").count(" joint states in ") == begun, 10.0, "its end")
+            for transition in (  # another life of the recorder
+                Transition.TRANSITION_DEACTIVATE,
+                Transition.TRANSITION_CLEANUP,
+                Transition.TRANSITION_CONFIGURE,
+                Transition.TRANSITION_ACTIVATE,
+            ):
+                change(transition)
+            for gone in (1, 2):
+                follow()
+                announcer.kill()
+                killed = time.time()
+                made.client.wait(lambda gone=gone: made.log("recorder").count("is gone") == gone, 30.0, "its end")
+                assert time.time() - killed < 2.0
+                announcer = Announcer(lease=True)
+        finally:
+            announcer.kill()
 
 
-def alive(air, count):
-    """Let the middleware tell how many announcers are alive."""
-    air.made[-1].events.liveliness(SimpleNamespace(alive_count=count))
-
-
-def test_an_announcer_without_a_lease_is_missed_when_it_is_gone():
-    air, heard, following = followed(Infinite)
-    following.poll()
-    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-    following.poll()
-    assert heard == [True] and len(air.made) == 1, "no lease is asked of one that offers none"
-    air.leases = []
-    for _ in range(3):
-        following.poll()
-    assert heard == [True, False] and len(air.said) == 1, "told once"
-    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
-    assert heard == [True, False, False]
-    following.poll()
-    assert len(heard) == 3, "nothing is announced, nobody is missed"
-    for _ in range(2):  # also one that dies and begins anew without ever ending an announcement
-        air.leases = [Infinite]
-        air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-        following.poll()
-        air.leases = []
-        following.poll()
-    assert heard[3:] == [True, False, True, False] and len(air.said) == 3, "each one is missed"
-
-
-def test_an_announcer_with_a_lease_is_missed_at_once_and_followed_again():
-    air, heard, following = followed(LEASE)
-    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-    assert len(air.made) == 2, "its lease is watched as soon as it announces"
-    alive(air, 1)
-    following.poll()
-    assert heard == [True]
-    alive(air, 0)
-    alive(air, 0)
-    assert heard == [True, False] and not following.returned
-    following.poll()
-    assert heard == [True, False]
-    alive(air, 1)
-    following.poll()
-    following.poll()
-    assert heard == [True, False, True] and following.returned
-    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-    assert not following.returned, "a new announcement is no return"
-    watched = air.made[1]
-    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
-    assert heard[-1] is False and air.destroyed == [watched]
-    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-    assert len(air.made) == 3, "watched anew"
-
-
-def test_no_lease_is_watched_where_one_announcer_offers_none():
-    air, _, following = followed(LEASE, Infinite)
-    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
-    following.poll()
-    assert len(air.made) == 1
+@pytest.mark.timeout(60)
+def test_an_announcer_without_a_lease_is_missed_when_it_has_left(tmp_path):
+    with graph(tmp_path) as made:
+        made.start("recorder")
+        made.ready("recorder")
+        publisher = made.client.create_publisher(ExcitationState, "excitation_state", LATCHED)
+        publisher.publish(ExcitationState(state=ExcitationState.EXCITING))
+        made.client.wait(lambda: "recording into" in made.log("recorder"), 20.0, "the bag")
+        assert "is gone" not in made.log("recorder")
+        made.client.destroy_publisher(publisher)
+        made.client.wait(lambda: "the excitation is gone" in made.log("recorder"), 10.0, "its end")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
@@ -93,9 +94,12 @@ def test_a_bag_is_begun_once_ended_once_and_described(recorder, tmp_path):
     with pytest.raises(ClientError, match="nothing is being recorded"):
         end()
     begin("one")
-    robot.send(1.0, effort=False)
-    (problem,) = end().problems
-    assert "have no effort" in problem
+    robot.send(1.0, 2.0, 3.0, stamps=(10.0, 10.01, 13.01), effort=False)
+    client.wait(lambda: "no joint states for 3 s: they are missing" in made.log("recorder"), 5.0, "the warning")
+    found = end()
+    assert list(found.problems) == ["no joint states for 3 s", "3 of 3 joint states have no effort"]
+    notes = yaml.safe_load((Path(found.path) / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    assert notes["custom_data"] == {"problems": "; ".join(found.problems)}
     for wrong, reason in (("one", "exists already"), ("../out", "not inside the folder")):
         with pytest.raises(ClientError, match=reason):
             begin(wrong)

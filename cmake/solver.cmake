@@ -1,0 +1,31 @@
+# The identified model as a solver of inverse_dynamics_solver. Says what is built, and why it is not.
+string(TOUPPER "${DYNID_SOLVER}" wanted)
+if(wanted STREQUAL "OFF")
+  message(STATUS "ros2_dynid: the solver plugin is left out: DYNID_SOLVER is OFF")
+  return()
+endif()
+find_package(inverse_dynamics_solver QUIET)
+if(NOT inverse_dynamics_solver_FOUND AND inverse_dynamics_solver_CONSIDERED_CONFIGS)
+  message(FATAL_ERROR "ros2_dynid: inverse_dynamics_solver is installed but cannot be used: "
+    "${inverse_dynamics_solver_CONSIDERED_CONFIGS}: ${inverse_dynamics_solver_NOT_FOUND_MESSAGE}; "
+    "repair it, or leave the plugin out: -DDYNID_SOLVER=OFF")
+elseif(NOT inverse_dynamics_solver_FOUND AND wanted STREQUAL "ON")
+  message(FATAL_ERROR "ros2_dynid: inverse_dynamics_solver is not installed: install it, "
+    "or leave the plugin out: -DDYNID_SOLVER=OFF")
+elseif(NOT inverse_dynamics_solver_FOUND)
+  message(STATUS "ros2_dynid: the solver plugin is left out: inverse_dynamics_solver is not installed")
+  return()
+endif()
+message(STATUS "ros2_dynid: the solver plugin is built with inverse_dynamics_solver ${inverse_dynamics_solver_VERSION}")
+foreach(package Eigen3 pluginlib rclcpp urdf)
+  find_package(${package} REQUIRED)
+endforeach()
+add_library(${PROJECT_NAME}_solver SHARED src/solver/identified_solver.cpp src/controllers/urdf_description.cpp)
+target_include_directories(${PROJECT_NAME}_solver SYSTEM PRIVATE ${inverse_dynamics_solver_INCLUDE_DIRS})
+target_link_libraries(${PROJECT_NAME}_solver PRIVATE
+  runtime Eigen3::Eigen pluginlib::pluginlib rclcpp::rclcpp urdf::urdf)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  target_compile_options(${PROJECT_NAME}_solver PRIVATE -O2)
+endif()
+pluginlib_export_plugin_description_file(inverse_dynamics_solver src/solver/solver.xml)
+install(TARGETS ${PROJECT_NAME}_solver LIBRARY DESTINATION lib COMPONENT solver)

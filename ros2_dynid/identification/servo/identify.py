@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Recordings of commands and positions become a model: drives, with the links as described beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import numpy as np
+
+from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.codec import Plain
+from ros2_dynid.identification.model_file import IdentifiedModel, model_of
+from ros2_dynid.identification.servo.drive import OWN
+from ros2_dynid.identification.servo.estimate import (
+    ServoFit,
+    ServoOptions,
+    estimate_drives,
+    read_servo_recordings,
+)
+from ros2_dynid.identification.servo.model import ServoModel
+from ros2_dynid.identification.servo.recording import ServoRecording
+from ros2_dynid.identification.servo.rollout import rollout_errors, whole_errors
+from ros2_dynid.identification.servo.simulation import friction_term
+from ros2_dynid.identification.validation.verdict import Level, Remark
+from ros2_dynid.model.parameters import IA, OFF, Fc, Fv, by_joint, standard_names, standard_vector
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.progress import Progress
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.version import __version__
+
+
+def identify_servos(
+    robot: Robot,
+    recordings: Sequence[Samples],
+    validate: Sequence[Samples],
+    report: Progress,
+    options: ServoOptions | None = None,
+    command: str = "",
+) -> tuple[IdentifiedModel, tuple[Remark, ...]]:
+    """Return the model of a robot under position servos, and the verdict on it."""
+    options = options or ServoOptions()
+    fitted, unseen = (read_servo_recordings(robot, some, options) for some in (recordings, validate))
+    fit = estimate_drives(robot, fitted, options, report)
+    report("rolling out", 0.9)
+    tested = unseen or fitted
+    errors = rollout_errors(robot, fit.drives, tested, fit.top_speed, options.stretches)
+    names = robot.active_names
+    servo = ServoModel(
+        names,
+        fit.drives,
+        fit.covariance,
+        fit.scale_told,
+        position_errors(robot, fit, tested, options),
+        fit.rms,
+        fit.top_speed,
+        {h: _by_joint(names, row) for h, row in errors.items()},
+        bool(unseen),
+    )
+    model = model_with_drives(robot, servo)
+    verdict = servo_verdict(servo)
+    obtained: dict[str, Plain] = {
+        "method": "servo",
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "version": __version__,
+        "recordings": [samples.source for samples in recordings],
+        "validation": [samples.source for samples in validate],
+        "command": command,
+        "verdict": [{"level": remark.level.value, "text": remark.text} for remark in verdict],
+    }
+    return replace(model, obtained=obtained), verdict
+
+
+def _by_joint(names: Sequence[str], row: Array) -> dict[str, float]:
+    return {**dict(zip(names, map(float, row), strict=True)), "all": float(np.sqrt(np.mean(row**2)))}
+
+
+def model_with_drives(robot: Robot, servo: ServoModel) -> IdentifiedModel:
+    """Return the model of the links as described, with armature, friction and offset of the drives; no error bars."""
+    chi = standard_vector(robot, robot.parameters).copy()
+    rows, drives = servo.rows(), by_joint(robot, chi)
+    friction = []
+    for place, joint in enumerate(robot.active):
+        row = rows[place]
+        own = (row.armature.value, row.damping.value, row.coulomb.value, 0.0)
+        drives[joint - 1, [IA, Fv, Fc, OFF]] = own
+        for k, term in enumerate(servo.drives.terms):
+            ratio = servo.drives.ratios[OWN + k, place]
+            coefficient = ratio * (1.0 if term.kind.loaded else row.kp.value)
+            if coefficient:
+                friction.append(friction_term(term, joint, float(coefficient)))
+    robot = replace(robot, friction=tuple(friction))
+    base = base_parameters(robot)
+    place_of = {name: k for k, name in enumerate(standard_names(robot))}
+    value = np.array([sum(c * chi[place_of[name]] for name, c in base.terms(k).items()) for k in range(len(base))])
+    b = len(value)
+    return model_of(robot, base, value, np.full(b, np.inf), np.zeros((b, b)), servo=servo)
+
+
+def position_errors(robot: Robot, fit: ServoFit, recordings: Sequence[ServoRecording], options: ServoOptions) -> Array:
+    """Return what positions are wrong by at rest, and for each unit of speed, shape (2, n).
+
+    The squared errors of rollouts are fitted by a + b v^2, and scaled so that COVERED of them lie in their band.
+    """
+    errors = [whole_errors(robot, fit.drives, r, fit.top_speed, options.stretches) for r in recordings]
+    error, speed = np.concatenate(errors), np.concatenate([r.v for r in recordings])
+    result = np.zeros((2, error.shape[1]))
+    for j in range(error.shape[1]):
+        slow = np.abs(speed[:, j]) < SLOW * np.abs(speed[:, j]).max()
+        rest = np.mean(error[slow, j] ** 2) if slow.any() else np.mean(error[:, j] ** 2)
+        moving = speed[~slow, j]
+        excess = np.maximum(np.mean(error[~slow, j] ** 2) - rest, 0.0) if len(moving) else 0.0
+        law = np.array([rest, excess / max(np.mean(moving**2), 1e-12) if len(moving) else 0.0])
+        band = np.sqrt(law[0] + law[1] * speed[:, j] ** 2)
+        widths = np.quantile(np.abs(error[:, j]) / np.maximum(band, 1e-12), COVERED) / BAND
+        result[:, j] = np.sqrt(law) * widths
+    return result
+
+
+SLOW = 0.05
+"""A joint rests below this share of its top speed."""
+COVERED, BAND = 0.95, 1.96
+"""Share of the positions in a band of so many standard deviations."""
+
+
+def servo_verdict(servo: ServoModel) -> tuple[Remark, ...]:
+    """Return what a user has to know about identified drives."""
+    remarks = []
+    whole = servo.errors["whole"]["all"]
+    where = "held-out motion" if servo.held_out else "the recordings it was fitted to"
+    remarks.append(
+        Remark(Level.NOTE, f"rolled out along its commands, the model is off by {whole:.2g} rad (rms) on {where}")
+    )
+    untold = [name for name, told in zip(servo.joints, servo.scale_told, strict=True) if not told]
+    if untold:
+        text = (
+            f"the stiffness of {', '.join(untold)} has no scale of its own in this recording: only the ratios of "
+            "armature, damping, friction and limit to kp are identified; record with a known load, or give kp"
+        )
+        remarks.append(Remark(Level.WARNING, text))
+    limited = [row.joint for row in servo.rows() if row.limit is not None]
+    if limited:
+        remarks.append(Remark(Level.NOTE, f"the servos of {', '.join(limited)} reach their limit in the recording"))
+    return tuple(remarks)
+
+
+def predicted_std(servo: ServoModel, v: Array) -> Array:
+    """Return the standard deviation of simulated positions at the speeds v, shape (N, n) [rad or m].
+
+    It is that of rollouts against recorded positions, so it holds the error bars of the parameters already.
+    """
+    return np.asarray(np.hypot(servo.error[0], servo.error[1] * v))

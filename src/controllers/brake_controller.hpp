@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last of a chain: passes efforts on, and brakes the robot when they stop. The law is in
+// brake_law.hpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller_interface/chainable_controller_interface.hpp"
+#include "controller_support.hpp"
+#include "live_model.hpp"
+#include "ros2_dynid/brake_controller_parameters.hpp"
+#include "ros2_dynid/controller_parameters.hpp"
+
+namespace ros2_dynid
+{
+
+class BrakeController : public controller_interface::ChainableControllerInterface
+{
+public:
+  controller_interface::CallbackReturn on_init() override;
+  controller_interface::InterfaceConfiguration command_interface_configuration() const override;
+  controller_interface::InterfaceConfiguration state_interface_configuration() const override;
+  controller_interface::CallbackReturn on_configure(const rclcpp_lifecycle::State &) override;
+  controller_interface::CallbackReturn on_cleanup(const rclcpp_lifecycle::State &) override;
+  controller_interface::CallbackReturn on_activate(const rclcpp_lifecycle::State &) override;
+  controller_interface::CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override;
+
+protected:
+  std::vector<hardware_interface::CommandInterface::SharedPtr> on_export_reference_interfaces_list()
+    override;
+  controller_interface::return_type update_reference_from_subscribers(
+    const rclcpp::Time &, const rclcpp::Duration &) override;
+  controller_interface::return_type update_and_write_commands(
+    const rclcpp::Time &, const rclcpp::Duration & period) override;
+
+private:
+  void build_parts();
+
+  std::shared_ptr<brake_controller::ParamListener> listener_;
+  std::vector<std::string> names_, state_kinds_{"position", "velocity"};
+  std::shared_ptr<LiveModel> live_;
+  std::unique_ptr<BrakeLoop> loop_;
+  LastEnd end_;
+};
+
+}  // namespace ros2_dynid
