@@ -31,6 +31,8 @@ NOT_RUN = {
     "./dynid demo": "takes minutes and starts ROS nodes; test/nodes runs it",
     "dynid demo": "the same",
     "./dynid test": "runs this very test",
+    "dynid identify robot.urdf multisine.csv": "takes a minute; test/identification/servo runs it",
+    "dynid rollout": "needs the model of that; the same",
     "dynid bench": "takes minutes and needs peers; what it measures is tested elsewhere",
     "dynid replay": "needs ROS nodes that listen; test/nodes runs it",
     "dynid fleet": "needs a cluster; the page runs it on this machine",
@@ -57,6 +59,8 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
         "arm.urdf": "robot.urdf",
         "log.csv": "log.csv",
         "log.npz": "log.npz",
+        "log.txt": "log.txt",
+        "two_arms.urdf": "two_arms.urdf",
         "run.mcap": "recording/recording_0.mcap",
     },
     "docs/identification.md": {
@@ -172,7 +176,8 @@ def fill(folder: Path) -> Path:
 
 
 def log_files(folder: Path) -> None:
-    """Write the recording as other tools would: columns q_0 [deg], tau_0 [N.m] over stamp [ms], and as npz."""
+    """Write the recording as other tools would: columns q_0 [deg], tau_0 [N.m] over stamp [ms], as npz, and two joints
+    without a header with the numbers of the samples between positions and efforts."""
     from ros2_dynid.recording.read import load_samples
 
     samples = load_samples(folder / "recording")
@@ -182,6 +187,10 @@ def log_files(folder: Path) -> None:
     np.savetxt(folder / "log.csv", table, delimiter=",", header=head, comments="")
     arrays = {"t": samples.t, "q": samples.q, "tau": samples.tau}
     np.savez(folder / "log.npz", joint_names=np.array(samples.joint_names), **arrays)
+    numbers = np.arange(len(samples.t))
+    np.savetxt(
+        folder / "log.txt", np.column_stack((samples.t, samples.q[:, :2], numbers, samples.tau[:, :2])), delimiter=","
+    )
 
 
 @pytest.fixture(scope="session")

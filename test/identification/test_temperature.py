@@ -96,7 +96,8 @@ def test_a_warming_robot_is_found_and_its_files_carry_the_temperature(tmp_path, 
     for warmth in (None, np.full_like(q, 55.0)):
         given = Samples(t, ROBOT.active_names, q, dq, ddq, temperature=warmth)
         save_samples(given, tmp_path / "motion.csv", overwrite=True)
-        cli.main(["torque", str(tmp_path / "model"), str(tmp_path / "motion.csv"), str(tmp_path / "torque.csv")])
+        files = [str(tmp_path / name) for name in ("model", "motion.csv", "torque.csv")]
+        assert cli.main(["torque", *files, "--overwrite"]) == 0
         said = "is not known in every row" in " ".join(capsys.readouterr().out.split())
         assert said == (warmth is None)
         tau = load_samples_of_efforts(tmp_path / "torque.csv")

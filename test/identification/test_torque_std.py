@@ -191,7 +191,7 @@ def test_command_adds_columns(models, tmp_path, capsys):
     assert table[0][7:] == [f"{n}.effort_std" for n in names]
     assert np.allclose(np.array(table[1:], dtype=float)[:, 7:], torque_std(model, *MOTION[:, :5]))
     capsys.readouterr()
-    assert main(["torque", "demo6", *args]) == 2
+    assert main(["torque", "demo6", *args, "--overwrite"]) == 2
     assert "error bars" in capsys.readouterr().err
 
 
