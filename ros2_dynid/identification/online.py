@@ -23,7 +23,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.options import PreparationOptions
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, CutoffThresholds, Spectrum
 from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel
-from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepare import SignalThresholds, prepare
 from ros2_dynid.identification.preparation.prepared import FilterSetup, Prepared
 from ros2_dynid.identification.preparation.repetition import measure_motion_period
 from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
@@ -149,8 +149,11 @@ class OnlineEstimator:
             prepared = prepare(self.robot, samples, like=self._setup)
         except InputError:  # the robot stands still, or samples were lost
             return 0
-        self._top_speed = np.maximum(self._top_speed, np.quantile(np.abs(prepared.dq), 0.99, axis=0))
-        prepared = replace(prepared, top_speed=self._top_speed)
+        moves = np.ptp(samples.q, axis=0) >= SignalThresholds.least_motion
+        speed = np.where(moves, np.quantile(np.abs(prepared.dq), 0.99, axis=0), 0.0)
+        self._top_speed = np.maximum(self._top_speed, speed)
+        # what a joint shows that has not moved yet is noise and rounding
+        prepared = replace(prepared, dq=np.where(self._top_speed > 0.0, prepared.dq, 0.0), top_speed=self._top_speed)
         if reference is not None:
             self._terms = reference.robot.friction  # are taken as they are: only what is linear is followed
             prepared = _without_terms(reference, prepared)

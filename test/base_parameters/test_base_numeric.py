@@ -149,14 +149,17 @@ def leaning(angle: float) -> Robot:
 
 
 def test_samples_are_scaled_where_the_gap_is_below_a_thousand():
-    """An axis that is barely off the vertical: rounding errors come close to what it shows."""
-    clear, unclear = leaning(1e-12), leaning(3e-13)
-    for robot, asked in ((clear, False), (unclear, True)):
-        plain, scaled, chosen = (base_parameters(robot, groups=("inertial",), scale=s) for s in (False, True, None))
-        assert (plain.gap < 1e3) == asked and plain.cond != scaled.cond
-        expected = scaled if asked else plain
+    """An axis that is barely off the vertical: rounding, which differs by processor, comes close to what it shows."""
+    scaled_ones = []
+    for angle in (1e-10, 1e-12, 3e-13, 1e-13, 5e-14):
+        plain, scaled, chosen = (
+            base_parameters(leaning(angle), groups=("inertial",), scale=s) for s in (False, True, None)
+        )
+        assert plain.cond != scaled.cond
+        expected = scaled if plain.gap < 1e3 else plain
         assert (chosen.gap, chosen.cond, chosen.S) == (expected.gap, expected.cond, expected.S)
-    assert scaled.gap > plain.gap
+        scaled_ones.append(expected is scaled)
+    assert not scaled_ones[0] and scaled_ones[-1], "both happen"
 
 
 def test_how_clear_the_rank_is_and_what_the_factorisation_doubts_is_said():

@@ -4,7 +4,8 @@
 
 Each script makes its whole page. Searches and simulations that take long are stored beside the page as the numbers
 that they gave; the test takes these (`--stored`), computes everything else anew, and compares every word and figure of
-the page. Only wall-clock times (`~`) are not compared. Of what is stored some is found anew here.
+the page. What differs from machine to machine (`~`: wall-clock times, rounding) is not compared. Of what is stored some
+is found anew here.
 """
 
 from __future__ import annotations
