@@ -14,7 +14,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
-DISTRIBUTIONS = ["jazzy", "kilted", "rolling"]
+DISTRIBUTIONS = ["jazzy", "kilted", "lyrical", "rolling"]
+RUNNERS = ["ubuntu-latest", "ubuntu-24.04-arm"]
 
 
 class Unique(yaml.SafeLoader):
@@ -41,10 +42,10 @@ def steps(file: Path) -> list[dict[str, Any]]:
 def test_every_supported_distribution_is_tested() -> None:
     jobs = [job for file in FILES for job in load(file)["jobs"].values()]
     (ros,) = (job for job in jobs if str(job.get("container", "")).startswith("ros:"))
-    assert ros["strategy"]["matrix"]["distribution"] == DISTRIBUTIONS
+    assert ros["strategy"]["matrix"] == {"distribution": DISTRIBUTIONS, "runner": RUNNERS}
     assert ros["strategy"]["fail-fast"] is False
     (install,) = re.findall(r"\| distributions \| (.*?) \|", (ROOT / "README.md").read_text())
-    assert "Jazzy" in install and "Kilted" in install
+    assert all(name.capitalize() in install for name in DISTRIBUTIONS[:-1])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -53,10 +54,11 @@ def test_a_workflow_has_what_github_needs(file: Path) -> None:
     assert True in workflow, "`on` is missing (YAML reads the word as true)"
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
-        assert job["runs-on"] == "ubuntu-latest"
+        matrix = job.get("strategy", {}).get("matrix", {})
+        assert job["runs-on"] == ("${{ matrix.runner }}" if "runner" in matrix else "ubuntu-latest")
         assert job["timeout-minutes"] <= 60
         used = set(re.findall(r"\$\{\{ matrix\.(\w+) \}\}", yaml.safe_dump(job)))
-        assert used == set(job.get("strategy", {}).get("matrix", {}))
+        assert used == set(matrix)
     for step in steps(file):
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
@@ -77,3 +79,25 @@ def test_shell_of_a_workflow_parses_and_its_files_exist(file: Path) -> None:
 
 def test_continuous_integration_runs_the_test_command() -> None:
     assert "exec ./dynid test" in (ROOT / ".ci/run").read_text()
+
+
+def test_pixi_installs_the_python_packages_of_the_project() -> None:
+    """RoboStack's Python of Lyrical is 3.14; that of the older ones wants what is marked for Pythons before it."""
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = ["bags", "data", "sim", "collision", "fleet", "preview"]
+    wanted = [item for name in extras for item in project["optional-dependencies"][name]] + project["dependencies"]
+    pixi = tomllib.loads((ROOT / "pixi.toml").read_text())
+    assert set(pixi["environments"]) == set(DISTRIBUTIONS) - {"rolling"}
+    for name, (feature,) in pixi["environments"].items():
+        assert feature == name
+        own = pixi["feature"][name]
+        assert own["channels"][0]["channel"].endswith(f"robostack-{name}")
+        listed = {**pixi["dependencies"], **pixi["pypi-dependencies"], **own.get("pypi-dependencies", {})}
+        listed["matplotlib"] = listed.pop("matplotlib-base")
+        for item in wanted:
+            parts = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?([^;]*)(; .*)?", item)
+            assert parts is not None
+            package, bounds, marker = parts.groups()
+            assert (listed.get(package.lower()) == bounds) == (not marker or name != "lyrical"), (name, item)
+        assert listed["distributed"] == listed["dask"]
