@@ -535,8 +535,8 @@ def test_lint_types_and_tests_all_run_whatever_fails(
     assert trace.index("end mypy ") > trace.index("end pytest -q"), "it runs beside the tests"
     assert trace.index("begin pytest test/nodes") > trace.index("end mypy "), "nodes have the machine to themselves"
     marked = [line for line in trace if line.startswith("marked")]
-    assert len(marked) == 3 and marked[0].endswith("-n 2 --dist worksteal -m not alone and not in_process")
-    assert marked[1].endswith("-n 2 --dist worksteal -m in_process")
+    assert len(marked) == 3 and marked[0].endswith("-n 3 --dist worksteal -m not alone and not in_process")
+    assert marked[1].endswith("-n 3 --dist worksteal -m in_process")
     assert marked[2].endswith("test/nodes -q -m alone"), "one at a time"
     told = capfd.readouterr().err
     assert "types do not fit" in told and (f"FAILED: {named}" in told) == bool(named) == ("FAILED" in told)
