@@ -38,8 +38,27 @@ def test_the_newest_word_counts_in_whatever_order_words_come():
         rng, switch = np.random.default_rng(seed), StopSwitch()
         heard = rng.permutation(len(words))[: rng.integers(1, 6)]
         for k in heard:
-            switch.take_stop(words[k][1], words[k][0])
+            switch.take_stop(words[k][1], words[k][0], 0.5)
         assert switch.reason(0.0) == (STOP_SET if words[max(heard)][1] else None)
+
+
+def test_a_stop_is_obeyed_whatever_the_clock_of_its_sender_says():
+    for seed in range(50):
+        rng, switch, now = np.random.default_rng(seed), StopSwitch(0.0, 100.0), 101.5
+        ahead = rng.uniform(-3600.0, 3600.0, 3)  # three computers, whose clocks differ
+        newest = now + ahead[0]
+        assert switch.take_stop(False, newest, now), "released before"
+        for _ in range(20):
+            now += rng.uniform(0.01, 5.0)
+            stop, said_at, before = bool(rng.integers(2)), now + rng.choice(ahead), switch.reason(now)
+            believed = switch.take_stop(stop, said_at, now)
+            if stop:
+                assert believed and switch.reason(now) == STOP_SET
+            elif said_at <= newest:  # it may have been said before the stop, and be heard again
+                assert switch.reason(now) == before and believed == (before is None)
+            else:
+                assert believed and switch.reason(now) is None
+            newest = max(newest, said_at)
 
 
 def test_an_enabling_switch_counts_while_it_says_that_it_is_pressed():
@@ -51,7 +70,7 @@ def test_an_enabling_switch_counts_while_it_says_that_it_is_pressed():
     switch.take_enabling(False, 2.01)
     assert switch.reason(2.01) == NOT_ENABLED
     switch.take_enabling(True, 2.02)
-    switch.take_stop(True, 2.02)
+    switch.take_stop(True, 2.02, 2.02)
     assert switch.reason(2.03) == STOP_SET, "pressed or not"
     assert StopSwitch().reason(1e9) is None, "without an enabling switch nothing is waited for"
 

@@ -45,7 +45,8 @@ class StopListener:
     ) -> None:
         """Listen as `node`."""
         self._changed, self._lock = changed, threading.Lock()
-        self._switch = StopSwitch(enabling_timeout if enabling_topic else 0.0)
+        self._switch = StopSwitch(enabling_timeout if enabling_topic else 0.0, time.monotonic())
+        self._logger = node.get_logger()
         self.reason: Reason | None = None
         self._streams = [Stream(node, Bool, TOPIC, self._on_stop, qos, timed=True) for qos in (LATCHED, ANY_PUBLISHER)]
         self._ticker: Ticker | None = None
@@ -63,8 +64,14 @@ class StopListener:
 
     def _on_stop(self, data: bytes, said_at: float) -> None:
         with self._lock:
-            self._switch.take_stop(_pressed(data, broken=True), said_at)
+            believed = self._switch.take_stop(_pressed(data, broken=True), said_at, time.monotonic())
         self._look()
+        if not believed:
+            self._logger.warning(
+                "a release is older than the stop, by its sender's clock, and is not believed: release it again, from "
+                "where it was set, or set the clocks",
+                throttle_duration_sec=1.0,
+            )
 
     def _on_enabling(self, data: bytes) -> None:
         with self._lock:
