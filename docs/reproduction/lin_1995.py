@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
-from paper_tables import Paper, arguments, axes, verdict
+from paper_tables import Better, Paper, arguments, axes, exactly, statement, verdict
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import combination
@@ -77,7 +77,7 @@ def text(count: Operations | None) -> str:
 
 def compared(ours: Operations, paper: Operations) -> str:
     """Return the verdict on two counts by their sums."""
-    return verdict(sum(ours), sum(paper), equal=0.0)
+    return verdict(exactly(sum(ours)), exactly(sum(paper)))
 
 
 def combinations(paper: Paper) -> None:
@@ -100,21 +100,23 @@ def combinations(paper: Paper) -> None:
     leaders = {
         "U33": "ZZ", "U11-U22": "XX", "U12": "XY", "U13": "XZ", "U23": "YZ", "kx": "MX", "ky": "MY", "kz": "MZ", "m": "M"  # noqa: E501
     }  # fmt: skip
-    table, same = [], 0
+    table, same, before_translational = [], 0, []
     for c in found:
         kind, _, joint = c.name.rpartition("_")
         leader = f"{leaders[kind]}{joint}"
         theirs = combination(base.terms(base.leaders.index(leader))) if leader in base.leaders else "none"
         same += theirs == combination(c.terms)
         table.append((f"`{c.name}`", f"`{combination(c.terms)}`", f"`{theirs}`"))
+        if theirs != combination(c.terms):
+            before_translational.append(int(joint) < robot.n and any(j.sigma for j in robot.joints[int(joint) :]))
     paper.table(("combination", "Lin, in standard parameters", "Gautier, base parameter"), table)
     agrees = len(found) == len(base) == together == 33
     paper.check(agrees, "Theorem 2 for the Stanford arm")
     paper.say(
         f"{len(found)} combinations of Lin and {len(base)} base parameters; {same} are the same, and both sets span "
         "the "
-        f"same space (rank of both together {together}). As the paper says, they differ only where a translational "
-        "joint follows: equal.",
+        f"same space (rank of both together {together}). The paper says that they differ only where a translational "
+        f"joint follows: {statement(before_translational)}.",
     )
 
 
@@ -192,7 +194,8 @@ def counts(paper: Paper) -> None:
         for count, theirs in zip(row[2:], printed, strict=True):
             assert theirs is not None
             cells.append(f"{sum(count) / sum(theirs):.2f}, {compared(count, theirs)}")
-        cells[2] = cells[2].partition(",")[0] + ", not comparable (*)"
+        links = verdict(exactly(sum(row[4]), "links of our choice"), exactly(sum(lin[3]), "links that are not printed"))
+        cells[2] = f"{cells[2].partition(',')[0]}, {links} (*)"
         rows.append((f"{name} over Lin, sums", "", "", *cells))
         paper.check(all(sum(c) <= sum(t) for c, t in zip(row[2:4], printed[:2], strict=True)), f"Table III, {name}")
     paper.table(
@@ -211,7 +214,7 @@ def counts(paper: Paper) -> None:
     paper.say(
         "With adjacent axes parallel or perpendicular the paper saves 5 (n - 1) (4 M, 2 A) and 2 M, 1 A: "
         f"{text(predicted)} for n = 6. Of Lin's recursion, generated, right angles save {text(saved)}: "
-        f"{verdict(sum(saved), sum(predicted), better='higher', equal=0.05)}.",
+        f"{verdict(exactly(sum(saved)), exactly(sum(predicted)), Better.HIGHER)}.",
     )
 
 
@@ -228,7 +231,7 @@ def _formula(m: Operations | None, a: Operations | None) -> tuple[str, str]:
 def dynamics(paper: Paper) -> None:
     """Inverse and forward dynamics in minimal combinations: do they give the torques of the links?"""
     paper.heading("Inverse and forward dynamics in minimal combinations")
-    rows = []
+    rows, exact = [], []
     for name, robot in (("Stanford arm", load_robot("stanford")), ("6 rotational joints", general_robot([0] * 6)),
                         ("R T T R T R", general_robot([0, 1, 1, 0, 1, 0]))):  # fmt: skip
         rng = np.random.default_rng(1)
@@ -254,7 +257,8 @@ def dynamics(paper: Paper) -> None:
         rows.append(
             (name, len(labels), f"{worst[0]:.0e}", f"{worst[1]:.0e}", text((count.multiplications, count.additions)))
         )
-        paper.check(bool(worst.max() < 1e-12), f"dynamics of {name}")
+        exact.append(bool(worst.max() < 1e-12))
+        paper.check(exact[-1], f"dynamics of {name}")
     paper.table(
         ("robot", "combinations", "torque, relative error", "acceleration, relative error over cond(M)",
          "operations of M(q)"),
@@ -262,7 +266,7 @@ def dynamics(paper: Paper) -> None:
     )  # fmt: skip
     paper.say(
         "Random parameters and motions; errors against the Newton-Euler recursion over links. The paper verified its "
-        "algorithm with a FORTRAN program and prints no figures: equal.",
+        f"algorithm with a FORTRAN program and prints no figures. That it is right: {statement(exact)}.",
     )
 
 
@@ -316,8 +320,9 @@ def procedure(paper: Paper) -> None:
         )
         if noise == 0.0:
             paper.check(small < 1e-9, "recursive identification without noise")
-    rows[0] = (*rows[0][:3], "equal to the paper: exact")
+            close = statement([bool(small < 1e-9)])
     paper.table(("noise", "joint by joint", "all joints at once, weighted", "joint by joint over all at once"), rows)
+    paper.say(f"That the true values are matched very closely without noise: {close}.")
     paper.say("How the error grows: parameters by the joint whose problem finds them, noise 0.1 %.")
     errors = np.array([_errors(W, tau, seen, truth, 1e-3, seed) for seed in range(DRAWS)])
     rows, growth = [], []

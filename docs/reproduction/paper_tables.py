@@ -4,20 +4,30 @@
 
 A script makes its whole page, so that nothing on it is written by hand. Wall-clock times carry a `~`: they are measured
 anew in every run, all other figures are deterministic and a test compares each of them.
+
+Every verdict is made here, from two figures and how well each is known: no script writes one down.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ros2_dynid.model.robot import Array
+from ros2_dynid.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,9 +46,20 @@ class Paper:
         self.args = args
         self.figures: Path = args.figures or path.parent / "images"
         run = f"./dynid python docs/reproduction/{path.name}{command}"
-        self.text: list[str] = [f"# {title}", "", intro, "", "```bash", run, "```", ""]
+        self.text: list[str] = [f"# {title}", "", intro, "", "```bash", run, "```", "", self._made(), ""]
         self.wrong: list[str] = []
         self.searches: dict[str, Search] = {}
+
+    def _made(self) -> str:
+        """Return when and with which code the figures were made: of the page that is there, unless it is written."""
+        if not self.args.write and self.page.is_file():
+            known = re.search(r"^Made .*$", self.page.read_text(), re.MULTILINE)
+            if known:
+                return known[0]
+        git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=8", "--exclude=*"]
+        done = subprocess.run(git, capture_output=True, text=True, check=False)
+        commit = f", sources of commit {done.stdout.strip()} or the one after it" if done.returncode == 0 else ""
+        return f"Made on {date.today()} with ros2_dynid {__version__}{commit}."
 
     def heading(self, text: str) -> None:
         """Begin a section."""
@@ -112,19 +133,94 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def verdict(ours: float, paper: float, *, better: str = "lower", equal: float = 0.01) -> str:
-    """Return equal, better or worse for a figure of ours beside the paper's; equal: relative difference that counts."""
-    if abs(ours - paper) <= equal * abs(paper):
-        return "equal"
-    return "better" if (ours < paper) == (better == "lower") else "worse"
+CALCULATION, SIMULATION, ROBOT = "a calculation", "a simulation", "the authors' robot"
+"""What a figure is of. Figures of different things are not comparable, whoever would look better."""
 
 
-def like(ours: float, paper: float, factor: float) -> str:
-    """Return equal if both agree within a factor that the paper's own scatter explains, else how they differ."""
-    ratio = ours / paper
-    if 1.0 / factor <= ratio <= factor:
+class Better(Enum):
+    """Which way a figure is better."""
+
+    LOWER = -1
+    NEITHER = 0
+    HIGHER = 1
+
+
+@dataclass(frozen=True)
+class Known:
+    """A figure, the interval that it is known within, and what it is of; infinite: what was tried and not found."""
+
+    value: float
+    low: float
+    high: float
+    of: str = CALCULATION
+
+
+def exactly(value: float, of: str = CALCULATION) -> Known:
+    """Return a figure without uncertainty: a count, or what follows from given points."""
+    return Known(float(value), float(value), float(value), of)
+
+
+def printed(digits: str, of: str = CALCULATION) -> Known:
+    """Return a figure as a paper prints it: known within half a unit of its last digit."""
+    mantissa, _, exponent = digits.lower().partition("e")
+    half = 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    value = float(digits)
+    return Known(value, value - half, value + half, of)
+
+
+def about(value: float, of: str = CALCULATION) -> Known:
+    """Return a figure that a paper calls "about": known within a factor of 2."""
+    return Known(value, value / 2, 2 * value, of)
+
+
+def below(value: float, of: str = CALCULATION) -> Known:
+    """Return a figure of which a paper says that it is no larger."""
+    return Known(value, -math.inf, value, of)
+
+
+def scattered(draws: Sequence[float] | Array, of: str = CALCULATION) -> Known:
+    """Return the median of draws, known within their 5 % and 95 % quantiles, as one draw of the paper's is."""
+    low, middle, high = (float(x) for x in np.quantile(np.asarray(draws, dtype=float), (0.05, 0.5, 0.95)))
+    return Known(middle, low, high, of)
+
+
+def estimated(value: float, std: float, of: str = CALCULATION) -> Known:
+    """Return a figure with its standard deviation: known within two of them."""
+    return Known(float(value), float(value - 2 * std), float(value + 2 * std), of)
+
+
+def verdict(ours: Known | None, paper: Known | None, better: Better = Better.LOWER) -> str:
+    """Return equal, better, worse, differs or not comparable: the same rule for both sides and for every table.
+
+    Not comparable: of different things, or not tried (None). Equal: the intervals meet. Differs: they do not, and
+    neither side is better.
+    """
+    if ours is None or paper is None or ours.of != paper.of:
+        return "not comparable"
+    if ours.low <= paper.high and paper.low <= ours.high:
         return "equal"
-    return "larger" if ratio > 1 else "smaller"
+    if better is Better.NEITHER:
+        return "differs"
+    return "better" if (ours.value > paper.value) == (better is Better.HIGHER) else "worse"
+
+
+def statement(cases: Iterable[bool]) -> str:
+    """Return whether a statement that a paper makes without exception is confirmed: it holds in every case."""
+    held = [bool(case) for case in cases]
+    if all(held):
+        return "confirmed"
+    return "contradicted" if not any(held) else f"contradicted in {held.count(False)} of {len(held)} cases"
+
+
+def tendency(draws: Iterable[bool]) -> str:
+    """Return whether a statement that a paper makes from one draw is confirmed by many: in more than half of all draws.
+
+    Undecided where the 95 % interval of the share has a half in it.
+    """
+    held = [bool(draw) for draw in draws]
+    share = binomtest(sum(held), len(held)).proportion_ci(0.95)
+    word = "confirmed" if share.low > 0.5 else "contradicted" if share.high < 0.5 else "undecided"
+    return f"{word}: in {100 * sum(held) / len(held):.0f} % of {len(held)} sets"
 
 
 def ratio(ours: float, paper: float) -> str:

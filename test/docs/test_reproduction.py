@@ -10,7 +10,10 @@ is found anew here.
 
 from __future__ import annotations
 
+import argparse
+import ast
 import importlib
+import itertools
 import json
 import os
 import re
@@ -56,6 +59,112 @@ def differences(page: str, printed: str) -> list[str]:
     return wrong
 
 
+def module(name):
+    """Return a script as a module."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+def stored(name):
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def page_of(name, part, found):
+    """Return what a part of a script says of results that are not its own."""
+    script, tables = module(name), module("paper_tables")
+    arguments = argparse.Namespace(write=False, stored=True, figures=None)
+    paper = tables.Paper(str(FOLDER / f"{name}.py"), "", "", arguments)
+    paper.figure = lambda *_: None  # figures are drawn elsewhere
+    paper.searches = {key: {k: np.array(v) for k, v in value.items()} for key, value in found.items()}
+    getattr(script, part)(paper)
+    return "\n".join(paper.text)
+
+
+def test_a_verdict_is_the_opposite_with_the_sides_exchanged():
+    tables = module("paper_tables")
+    opposite = {"better": "worse", "worse": "better"}
+    known = [
+        tables.exactly(3), tables.exactly(4), tables.printed("3.4"), tables.printed("3.50"), tables.estimated(3.3, 0.1),
+        tables.about(10), tables.below(2.0), tables.exactly(np.inf), tables.scattered(np.linspace(1.0, 2.0, 50)), None,
+        tables.exactly(3, tables.SIMULATION), tables.exactly(5, tables.SIMULATION), tables.exactly(4, tables.ROBOT),
+    ]  # fmt: skip
+    seen = set()
+    for a, b in itertools.product(known, known):
+        for better, other in (("LOWER", "HIGHER"), ("HIGHER", "LOWER"), ("NEITHER", "NEITHER")):
+            one = tables.verdict(a, b, tables.Better[better])
+            assert tables.verdict(b, a, tables.Better[better]) == opposite.get(one, one)
+            assert tables.verdict(a, b, tables.Better[other]) == opposite.get(one, one)
+            seen.add(one)
+    assert seen == {"equal", "better", "worse", "differs", "not comparable"}
+
+
+def test_figures_are_equal_as_far_as_they_are_known():
+    tables = module("paper_tables")
+    printed, exactly, verdict = tables.printed, tables.exactly, tables.verdict
+    assert verdict(exactly(3.449), printed("3.4")) == "equal"
+    assert verdict(exactly(3.451), printed("3.4")) == "worse"
+    assert verdict(exactly(1.004e14), printed("1.0e14")) == "equal"
+    assert verdict(exactly(0.05), tables.below(0.1)) == "equal"
+    assert verdict(exactly(0.11), tables.below(0.1)) == "worse"
+    assert verdict(tables.estimated(3.6, 0.1), exactly(3.45)) == "equal"
+    assert verdict(tables.estimated(3.6, 0.05), exactly(3.45)) == "worse"
+    for robot, simulation in ((1.0, 100.0), (100.0, 1.0)):
+        sides = (exactly(simulation, tables.SIMULATION), exactly(robot, tables.ROBOT))
+        assert verdict(*sides) == verdict(*sides[::-1]) == "not comparable"
+
+
+def test_statements_of_a_paper_are_contradicted_by_opposite_cases():
+    tables = module("paper_tables")
+    assert tables.statement([True, True]) == "confirmed"
+    assert tables.statement([True, False, True]) == "contradicted in 1 of 3 cases"
+    assert tables.statement([False]) == "contradicted"
+    assert tables.tendency([True] * 90 + [False] * 10).startswith("confirmed")
+    assert tables.tendency([True] * 10 + [False] * 90).startswith("contradicted")
+    assert tables.tendency([True] * 52 + [False] * 48).startswith("undecided")
+
+
+WRITTEN_DOWN = re.compile(
+    r"\b(equal|not comparable|confirmed|contradict\w*)\b|(^|: )(better|worse|differs)\b"
+    r"|as the paper (says|reports|has it)|As in the paper",
+)
+
+
+def strings_of(source):
+    """Return the strings of a script, without those that document it."""
+    tree = ast.parse(source)
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return [node.value for node in texts if id(node) not in documents]
+
+
+def test_no_script_writes_a_verdict_down():
+    assert all(WRITTEN_DOWN.search(text) for text in ("so: equal.", "As in the paper, x", "y: worse"))
+    for path in SCRIPTS:
+        written = [text for text in strings_of(path.read_text()) if WRITTEN_DOWN.search(text)]
+        assert not written, f"{path.name}: let paper_tables.verdict or statement decide: {written}"
+
+
+def test_opposite_motions_in_open_loop_are_told_as_such():
+    kept = stored("izaguirre_1992")
+    name, loops = "izaguirre_1992", kept["open loop"]
+    as_stored = page_of(name, "following", kept)
+    exchanged = {"fast": "slow", "slow": "fast"}
+    turned = {key: loops[key.replace(speed, exchanged[speed])] for key in loops for speed in exchanged if speed in key}
+    opposite = page_of(name, "following", {**kept, "open loop": {**turned, "load": loops["load"]}})
+    smaller = "smaller errors at high speed than at low speed, in all the experiments"
+    said = [re.search(rf"{smaller} \| (.*?) \|", text)[1] for text in (as_stored, opposite)]
+    wrong, of = map(int, re.findall(r"\d+", said[0]))
+    assert said[1] == f"contradicted in {of - wrong} of {of} cases"
+    helped = {key: np.array(loops[key.replace("on-line", "nominal")]) for key in loops}
+    helped |= {key: 0.1 * helped[key] for key in loops if "on-line" in key}
+    better = page_of(name, "following", {**kept, "open loop": helped})
+    single = "slow motion, single joints: errors considerably reduced by on-line gravity \\(Figure 8\\)"
+    assert [re.search(rf"{single} \| (\w+)", text)[1] for text in (as_stored, better)] == ["contradicted", "confirmed"]
+
+
 def test_there_is_a_page_and_a_script_for_each_paper():
     papers = ["gautier_1991", "gautier_khalil_1992", "gautier_venture_2013", "izaguirre_1992", "lin_1995"]
     assert [path.stem for path in SCRIPTS] == papers
@@ -86,22 +195,11 @@ def test_the_page_is_what_the_script_prints(script, tmp_path):
     assert not wrong, f"run {script.name} --write:\n" + "\n".join(wrong[:10])
     assert not re.search(r"\bnan\b", done.stdout)
     assert "**no**" not in page
+    assert " 0e+00 " not in page, "a difference that rounding made is no exact zero"
+    assert re.search(r"^Made on \d{4}-\d\d-\d\d with ros2_dynid \d+\.\d+\.\d+", page, re.MULTILINE)
     for image in re.findall(r"\]\((images/\S+?)\)", page):
         assert (FOLDER / image).is_file()
         assert (tmp_path / image).stat().st_size > 1000
-
-
-def module(name):
-    """Return a script as a module."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(FOLDER))
-
-
-def stored(name):
-    return json.loads((FOLDER / f"{name}.json").read_text())
 
 
 def test_stored_optima_are_within_their_limits_and_a_short_search_comes_near():
