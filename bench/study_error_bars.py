@@ -29,7 +29,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.identification.candidates import ESSENTIAL, impose_consistency  # noqa: E402
 from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
 from ros2_dynid.identification.model_file import CONSISTENT  # noqa: E402
-from ros2_dynid.identification.online import OnlineEstimator  # noqa: E402
+from ros2_dynid.identification.online.estimator import OnlineEstimator  # noqa: E402
 from ros2_dynid.identification.options import Method  # noqa: E402
 from ros2_dynid.identification.physical.consistency import make_consistent  # noqa: E402
 from ros2_dynid.identification.physical.essential import essential  # noqa: E402

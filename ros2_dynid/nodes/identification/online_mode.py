@@ -20,7 +20,8 @@ from ros2_dynid.control.motion_limits import known_limits
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.online import Drift, OnlineEstimator
+from ros2_dynid.identification.online.drift import Drift
+from ros2_dynid.identification.online.estimator import OnlineEstimator
 from ros2_dynid.identification.torque_std import torque_scatter, torque_std
 from ros2_dynid.model.efforts import effort_gains
 from ros2_dynid.model.robot import Array, Robot

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ros2_dynid.identification.online import CUTOFF, MEMORY, ROW_RATE
+from ros2_dynid.identification.online.estimator import CUTOFF, MEMORY, ROW_RATE
 from ros2_dynid.identification.options import Method
 from ros2_dynid.nodes.common.parameters import Described, Settable
 

@@ -14,7 +14,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import model_of
-from ros2_dynid.identification.online import OnlineEstimator
+from ros2_dynid.identification.online.estimator import OnlineEstimator
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.sim.truth import true_parameters

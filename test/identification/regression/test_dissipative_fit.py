@@ -15,7 +15,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.friction_columns import hold_beyond
-from ros2_dynid.identification.online import OnlineEstimator
+from ros2_dynid.identification.online.estimator import OnlineEstimator
 from ros2_dynid.identification.options import IdentifyOptions, Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
