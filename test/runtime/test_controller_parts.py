@@ -20,7 +20,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import pushing_speeds
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
-from ros2_dynid.identification.loads.tool_fit import sensor_regressor
+from ros2_dynid.dynamics.sensor_wrench import sensor_regressor
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import Fc, Fv, by_joint, standard_names

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.sensor_wrench import sensor_regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps, bounds_of, known_parameters, use_of
 from ros2_dynid.excitation.plan import PlanOptions
@@ -19,7 +20,7 @@ from ros2_dynid.excitation.plan import plan as search_plan
 from ros2_dynid.excitation.static import approach, ramps, static_poses
 from ros2_dynid.excitation.trajectory import load_trajectory, save_trajectory
 from ros2_dynid.identification.loads.from_recordings import identify_gains, identify_payload_on_model, identify_payloads
-from ros2_dynid.identification.loads.tool_fit import identify_tool, sensor_regressor
+from ros2_dynid.identification.loads.tool_fit import identify_tool
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare

@@ -15,14 +15,15 @@ import pytest
 from bagmaker import ROS2, joint_state, write_bag
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.sensor_wrench import sensor_regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads import payload_fit, tool_fit
-from ros2_dynid.identification.loads.tool_fit import _information, identify_tool, sensor_regressor
-from ros2_dynid.identification.options import Method, PreparationOptions
+from ros2_dynid.identification.loads import payload_fit
+from ros2_dynid.identification.loads.tool_fit import identify_tool, weigh_knots
+from ros2_dynid.identification.loads.tool_rows import build_tool_information, smooth_wrenches, spread_of_directions
+from ros2_dynid.identification.options import PreparationOptions
 from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import as_prepared
-from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
@@ -81,7 +82,7 @@ def sensed(sign=1.0, seconds=0.0, noise=1e-4, length=16.0):
     samples = Samples(t, ROBOT.active_names, at(t, 0), tau=at(t, 0))
     prepared = prepare(robot, samples, PreparationOptions(position_cutoff=15.0, row_cutoff=4.0))
     t = 5.0 + np.arange(0.0, length, 0.005)
-    Y = tool_fit.sensor_regressor(robot, "sensor", *(at(t - seconds, k) for k in range(3)))
+    Y = sensor_regressor(robot, "sensor", *(at(t - seconds, k) for k in range(3)))
     wrench = sign * Y @ ten() + BIAS + DRIFT * (t[:, None] - 5.0)
     return robot, prepared, Wrenches(t, wrench + noise * rng.normal(size=wrench.shape))
 
@@ -92,13 +93,13 @@ BIAS, DRIFT = np.array([3.0, -7.0, 11.0, 0.2, -0.5, 0.9]), np.array([0.02, 0.05,
 @pytest.mark.parametrize(("sign", "seconds"), [(1, 0.0), (-1, 0.012), (1, -0.008)])
 def test_a_tool_with_bias_drift_and_delay(sign, seconds):
     robot, prepared, wrenches = sensed(sign, seconds)
-    found = tool_fit.identify_tool(robot, prepared, wrenches, "sensor", free=True)
+    found = identify_tool(robot, prepared, wrenches, "sensor", free=True)
     assert found.sign == sign and found.load.frame == "sensor" and found.load.joint == ROBOT.n
     np.testing.assert_allclose(found.load.parameters, ten(), atol=0.01)
     assert found.load.mass == pytest.approx(MASS, abs=0.01)
     np.testing.assert_allclose(found.load.com, COM, atol=2e-3)
     assert found.delay == pytest.approx(seconds, abs=1e-3)
-    information, knots = tool_fit._information(robot, prepared, wrenches, "sensor")
+    information, knots = build_tool_information(robot, prepared, wrenches, "sensor")
     assert len(knots) == 2
     np.testing.assert_allclose(found.bias, BIAS + DRIFT * (knots.mean() - 5.0), atol=0.05)
     np.testing.assert_allclose(found.drift, DRIFT, atol=5e-3)
@@ -114,7 +115,7 @@ def test_a_tool_with_bias_drift_and_delay(sign, seconds):
 
 def test_a_tool_is_a_body_unless_anything_goes():
     robot, prepared, wrenches = sensed(noise=4.0)
-    free, body = (tool_fit.identify_tool(robot, prepared, wrenches, "sensor", free=free) for free in (True, False))
+    free, body = (identify_tool(robot, prepared, wrenches, "sensor", free=free) for free in (True, False))
     smallest = [np.linalg.eigvalsh(pseudo_inertia(found.load.parameters))[0] for found in (free, body)]
     assert smallest[0] < 0.0 < smallest[1]
     np.testing.assert_allclose(
@@ -127,40 +128,54 @@ def test_parameters_of_a_tool_that_did_not_show_are_named():
     robot, prepared, wrenches = sensed()
     still = replace(prepared, dq=0.0 * prepared.dq, ddq=0.0 * prepared.ddq)
     with pytest.raises(InputError, match="XX, XY, XZ, YY, YZ, ZZ of the tool not excited"):
-        tool_fit.identify_tool(robot, still, wrenches, "sensor")
+        identify_tool(robot, still, wrenches, "sensor")
     with pytest.raises(InputError, match="no moving link 'nose' carries the sensor; choose from sensor, elbow"):
-        tool_fit.identify_tool(robot, prepared, wrenches, "nose")
+        identify_tool(robot, prepared, wrenches, "nose")
 
 
 def test_rows_of_a_tool_are_those_where_both_are_known():
     """A pause of the sensor and a gap of the joint states: what is shorter than the filter between them is lost."""
     robot, prepared, wrenches = sensed()
-    whole = tool_fit._information(robot, prepared, wrenches, "sensor")[0].rows[0]
+    whole = build_tool_information(robot, prepared, wrenches, "sensor")[0].rows[0]
     kernel, step = len(prepared.kernel), prepared.step
     half = 0.5 * (len(lowpass_kernel(15.0, 200.0)) - 1) / 200.0
     pause = (wrenches.t < 10.0) | (wrenches.t > 10.5)
-    found = tool_fit._information(robot, prepared, Wrenches(wrenches.t[pause], wrenches.w[pause]), "sensor")[0]
+    found = build_tool_information(robot, prepared, Wrenches(wrenches.t[pause], wrenches.w[pause]), "sensor")[0]
     lost = (0.5 + 2.0 * half) * prepared.filter.inner_rate + kernel
     assert whole - found.rows[0] == pytest.approx(lost / step, abs=2.0)
     early = (wrenches.t < 6.0) | (wrenches.t > 10.5)  # what is before is shorter than the filter
     later = wrenches.t > 10.5
     counts = [
-        tool_fit._information(robot, prepared, Wrenches(wrenches.t[k], wrenches.w[k]), "sensor")[0].rows[0]
+        build_tool_information(robot, prepared, Wrenches(wrenches.t[k], wrenches.w[k]), "sensor")[0].rows[0]
         for k in (early, later)
     ]
     assert abs(int(counts[0]) - int(counts[1])) <= 1
     short = wrenches.t < 6.0
     with pytest.raises(InputError, match="no stretch in common"):
-        tool_fit._information(robot, prepared, Wrenches(wrenches.t[short], wrenches.w[short]), "sensor")
+        build_tool_information(robot, prepared, Wrenches(wrenches.t[short], wrenches.w[short]), "sensor")
 
 
-def test_a_sensor_that_goes_up_and_down_does_not_turn_against_gravity():
+def test_the_spread_of_directions_is_that_about_the_second_axis():
     rng = np.random.default_rng(2)
-    tilt = 0.013 * np.clip(rng.normal(size=(500, 2)), -2, 2)
-    a = np.column_stack((tilt, np.ones(500))) * rng.uniform(5.0, 40.0, 500)[:, None]
-    with pytest.raises(InputError, match="hardly turns against gravity"):
-        tool_fit._refuse_one_direction(a, "run")
-    assert np.linalg.svd(a / 9.81 - (a / 9.81).mean(axis=0), compute_uv=False)[1] / np.sqrt(500) > 0.02
+    tilt = 0.1 * np.clip(rng.normal(size=(5000, 2)), -2, 2)
+    a = 9.81 * np.column_stack((tilt, np.ones(5000)))
+    assert spread_of_directions(a) == pytest.approx(np.sqrt(np.mean(tilt**2)), rel=0.05)
+    assert spread_of_directions(a * [1.0, 0.5, 1.0]) == pytest.approx(0.5 * spread_of_directions(a), rel=0.05)
+    assert spread_of_directions(a * [1.0, 0.0, 1.0]) < 0.1 * spread_of_directions(a), "about one axis only"
+    up_and_down = a * rng.uniform(0.5, 4.0, 5000)[:, None]
+    assert spread_of_directions(up_and_down) == pytest.approx(spread_of_directions(a)), "accelerations do not turn it"
+
+
+@pytest.mark.parametrize(("size", "refused"), [(0.03, True), (1.0, False)])
+def test_a_sensor_that_hardly_turns_is_refused(size, refused):
+    robot, prepared, wrenches = sensed()
+    middle = prepared.q.mean(axis=0)
+    slow = replace(prepared, q=middle + size * (prepared.q - middle), dq=size * prepared.dq, ddq=size * prepared.ddq)
+    if refused:
+        with pytest.raises(InputError, match="hardly turns against gravity"):
+            identify_tool(robot, slow, wrenches, "sensor")
+    else:
+        identify_tool(robot, slow, wrenches, "sensor")
 
 
 @pytest.mark.parametrize(("rate", "cutoff"), [(20.0, 15.0), (200.0, 15.0)])
@@ -168,7 +183,7 @@ def test_slow_wrenches_are_filtered_as_far_as_their_rate_carries(rate, cutoff):
     t = np.arange(0.0, 6.0, 1.0 / rate)
     prepared = replace(moved(0), t=np.arange(0.0, 6.0, 0.01))
     prepared = replace(prepared, filter=replace(prepared.filter, position_cutoff=cutoff))
-    _, known = tool_fit._smoothed(prepared, Wrenches(t, np.zeros((len(t), 6))))
+    _, known = smooth_wrenches(prepared, Wrenches(t, np.zeros((len(t), 6))))
     reach = np.ceil(2.5 * rate / min(cutoff, MAX_CUTOFF_SHARE * rate)) / rate
     assert prepared.t[known][0] == pytest.approx(reach, abs=0.011)
     assert prepared.t[known][-1] == pytest.approx(t[-1] - reach, abs=0.011 + 1.0 / rate)
@@ -183,38 +198,11 @@ def motion(seed, count=400):
 
 def test_mean_and_slope_from_knots():
     knots = np.array([2.0, 5.0, 6.0, 10.0])
-    mean, slope = tool_fit._of_knots(knots)
+    mean, slope = weigh_knots(knots)
     y = np.array([1.0, 3.0, -2.0, 4.0])
     fine = np.linspace(2.0, 10.0, 80_001)
     assert mean @ y == pytest.approx(np.mean(np.interp(fine, knots, y)), abs=1e-3)
     assert slope @ y == pytest.approx((4.0 - 1.0) / 8.0)
-
-
-def test_a_sensor_of_the_other_sign_is_turned():
-    rng = np.random.default_rng(1)
-    L = rng.normal(size=(23, 23))
-    layout = ColumnLayout(12, 1, 10)
-    found = Estimate(layout, rng.normal(size=23), L @ L.T, np.ones(23, bool), np.ones(6), 1.0, 23, Method.WLS)
-    other = tool_fit._with_load_sign(found, -1)
-    np.testing.assert_array_equal(other.load, -found.load)
-    np.testing.assert_array_equal(other.base, found.base)
-    np.testing.assert_array_equal(other.load_covariance, found.load_covariance)
-    np.testing.assert_array_equal(other.covariance[:13, 13:], -found.covariance[:13, 13:])
-    assert other.delay == found.delay
-
-
-@pytest.mark.parametrize(("angle", "refused"), [(0.02, True), (0.1, False)])
-def test_a_sensor_that_hardly_turns_is_refused(angle, refused):
-    rng = np.random.default_rng(2)
-    tilt = angle * np.clip(rng.normal(size=(500, 2)), -2, 2)
-    a = 9.81 * np.column_stack((tilt, np.ones(500)))
-    if refused:
-        with pytest.raises(InputError, match="hardly turns against gravity"):
-            tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
-    else:
-        tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
-    with pytest.raises(InputError, match="hardly turns"):
-        tool_fit._refuse_one_direction(a * [1.0, 0.0, 1.0], "x")  # about one axis only
 
 
 def test_wrenches_are_filtered_at_their_own_rate_and_not_known_near_their_gaps():
@@ -229,14 +217,14 @@ def test_wrenches_are_filtered_at_their_own_rate_and_not_known_near_their_gaps()
     at = np.arange(1.5, 13.0, 0.01)
     prepared = SimpleNamespace(t=at, filter=SimpleNamespace(position_cutoff=cutoff), source="run")
     wrenches = Wrenches(t[there], (wrench(t) + fast)[there])
-    found, known = tool_fit._smoothed(prepared, wrenches)
+    found, known = smooth_wrenches(prepared, wrenches)
     half = 2.5 / cutoff
     wanted = (at > 2.0 + half) & (at < 12.0 - half) & ((at < 5.0 - half) | (at > 5.2 + half))
     near = np.min(np.abs(at[:, None] - [2.0 + half, 12.0 - half, 5.0 - half, 5.2 + half]), axis=1) < 0.011
     assert np.array_equal(known[~near], wanted[~near]) and 0.5 < known.mean() < 0.9
     np.testing.assert_allclose(found[known], wrench(at)[known], atol=5e-3)
     with pytest.raises(InputError, match="too few for their filter"):
-        tool_fit._smoothed(prepared, Wrenches(t[:30], wrench(t)[:30]))
+        smooth_wrenches(prepared, Wrenches(t[:30], wrench(t)[:30]))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +234,7 @@ def test_a_pause_of_the_sensor_is_a_gap_from_five_periods_and_a_twentieth_of_a_s
     t = np.arange(0.0, 4.0, 1.0 / rate)
     t = np.where(t > 2.0, t + pause - 1.0 / rate, t)
     prepared = SimpleNamespace(t=np.arange(0.0, 4.0, 0.01), filter=SimpleNamespace(position_cutoff=10.0), source="run")
-    _, known = tool_fit._smoothed(prepared, Wrenches(t, np.zeros((len(t), 6))))
+    _, known = smooth_wrenches(prepared, Wrenches(t, np.zeros((len(t), 6))))
     assert known[[100, 300]].all() and known[200] != gap
 
 
@@ -262,9 +250,9 @@ def test_wrenches_and_states_that_have_nothing_in_common_are_refused():
         wrenches = Wrenches(first + times, np.zeros((600, 6)))
         if refused:
             with pytest.raises(InputError, match="no stretch in common"):
-                tool_fit._information(robot, prepared, wrenches, "flange")
+                build_tool_information(robot, prepared, wrenches, "flange")
         else:
-            assert tool_fit._information(robot, prepared, wrenches, "flange")[0].rows.min() > 100
+            assert build_tool_information(robot, prepared, wrenches, "flange")[0].rows.min() > 100
 
 
 @pytest.mark.parametrize(("rate", "knots"), [(100.0, 2), (9.6, 2), (9.0, 3), (4.8, 3), (4.5, 4)])
@@ -277,7 +265,7 @@ def test_the_bias_has_a_knot_a_minute(rate, knots):
     settings = replace(prepared.filter, position_cutoff=cutoff)
     prepared = replace(prepared, kernel=kernels[0], slope_kernel=kernels[1], step=1, filter=settings)
     robot = replace(DEMO6, tools={"flange": (DEMO6.n, np.eye(4))})
-    information, found = tool_fit._information(robot, prepared, Wrenches(times, np.zeros((600, 6))), "flange")
+    information, found = build_tool_information(robot, prepared, Wrenches(times, np.zeros((600, 6))), "flange")
     assert len(found) == knots == 1 + int(np.ceil((found[-1] - found[0]) / 60.0))
     assert information.layout.n_base == 6 * knots
 
@@ -398,7 +386,7 @@ def test_the_bias_is_linear_over_a_minute_and_the_sensor_must_be_on_a_link_that_
     prepared = prepare(robot, Samples(samples.t, samples.joint_names, samples.q, tau=samples.q))
     for slower, pieces in ((1.0, 1), (3.0, 2), (5.0, 3)):  # the same in 30, 90 and 150 s
         shown = replace(prepared, t=slower * prepared.t)
-        information, knots = _information(robot, shown, Wrenches(slower * wrenches.t, wrenches.w), LINK)
+        information, knots = build_tool_information(robot, shown, Wrenches(slower * wrenches.t, wrenches.w), LINK)
         assert len(knots) == pieces + 1 and information.layout.n_base == 6 * (pieces + 1)
         assert np.allclose(np.diff(knots), (knots[-1] - knots[0]) / pieces)
 
