@@ -11,16 +11,15 @@ cross-validation do not see the data they are tested on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TypeVar
 
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, ProgrammeError, Text
 from ros2_dynid.identification.estimation import Estimation
-from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Fit, build_estimator
+from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Blocks, Fit, build_estimator
 from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import (
@@ -189,33 +188,33 @@ def build_candidate_fits(
 
     A prior that does not help the estimate is not weighed by consistent parameters in every fold: that takes a while.
     """
-    full, weighed = _remember(fit), candidates.prior_fit is not None and candidates.prior_fit.weight.consistent
+    full, weighed = cache(fit), candidates.prior_fit is not None and candidates.prior_fit.weight.consistent
     dropped = None if candidates.selection is None else sum(step.dropped for step in candidates.selection.steps)
 
-    @_remember
-    def fit_with_prior(blocks: Sequence[int] | None) -> PriorFit | None:
+    @cache
+    def fit_with_prior(blocks: Blocks) -> PriorFit | None:
         if choice is None:
             return None
         part, served = problem.information.take(blocks), choice.served if weighed else None
         return regularize_estimate(part, fit(blocks), choice.prior, force=choice.force, served=served)
 
-    def fit_base(blocks: Sequence[int] | None) -> Estimate:
+    def fit_base(blocks: Blocks) -> Estimate:
         prior_fit = fit_with_prior(blocks)
         estimate = full(blocks) if prior_fit is None else prior_fit.estimate
         return brake_friction(problem, estimate, prior_fit, blocks=blocks)
 
-    def fit_essential(blocks: Sequence[int] | None) -> Estimate:
+    def fit_essential(blocks: Blocks) -> Estimate:
         part = problem.information.take(blocks)
         few = essential(part, full(blocks), EssentialThresholds(options.essential_std), most=dropped)
         return brake_friction(problem, few.estimate, blocks=blocks, kept=few.kept)
 
-    fits = {BASE: _remember(fit_base)}
+    fits = {BASE: cache(fit_base)}
     if ESSENTIAL in candidates.values:
-        fits[ESSENTIAL] = _remember(fit_essential)
+        fits[ESSENTIAL] = cache(fit_essential)
     start = fits[ESSENTIAL if ESSENTIAL in fits else BASE]
     programme = cache(partial(build_consistency_programme, problem))
 
-    def fit_consistent(blocks: Sequence[int] | None) -> Estimate:
+    def fit_consistent(blocks: Blocks) -> Estimate:
         estimate, part = start(blocks), problem.information.take(blocks)
         prior_fit = fit_with_prior(blocks)
         imposed = impose_consistency(problem, part, estimate, prior_fit, blocks, programme=programme())
@@ -376,19 +375,3 @@ def _add_consistent(problem: Problem, candidates: Candidates, physical: Physical
     )
     consistent = dict(zip(standard_names(robot), imposed.chi.tolist(), strict=True))
     return replace(physical, consistent=consistent, value=value, consistency=consistency)
-
-
-T = TypeVar("T")
-
-
-def _remember(fit: Callable[[Sequence[int] | None], T]) -> Callable[[Sequence[int] | None], T]:
-    """Return the same estimator; what it estimates from the same blocks is not computed twice."""
-    known: dict[tuple[int, ...] | None, T] = {}
-
-    def remembered(blocks: Sequence[int] | None) -> T:
-        key = None if blocks is None else tuple(blocks)
-        if key not in known:
-            known[key] = fit(blocks)
-        return known[key]
-
-    return remembered

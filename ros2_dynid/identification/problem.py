@@ -40,7 +40,13 @@ from ros2_dynid.identification.regression.build_information import (
     build_information,
 )
 from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
-from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
+from ros2_dynid.identification.regression.information import (
+    Information,
+    combine,
+    different_motion,
+    gather,
+    select_friction,
+)
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
 from ros2_dynid.model.efforts import measures_gravity, parse_sensor
 from ros2_dynid.model.friction_kinds import FrictionTerm
@@ -91,12 +97,10 @@ class Problem:
 
     def plain(self) -> Problem:
         """Return the same without friction terms: their columns are left out."""
-        layout = self.information.layout
         if not self.terms:
             return self
-        kept = [k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop]
-        information = restrict(self.information, kept, replace(layout, n_friction=0))
-        return replace(self, information=information, prior=self.prior[kept], terms=(), second=None)
+        prior = np.delete(self.prior, self.information.layout.friction)
+        return replace(self, information=select_friction(self.information, ()), prior=prior, terms=(), second=None)
 
     def rows(self, number: int) -> Iterator[Rows]:
         """Yield the rows of recording number `number`, with the delay's column if the delay is estimated."""

@@ -116,12 +116,12 @@ def test_the_friction_of_every_set_brakes_where_that_of_the_estimate_pushes(halv
     assert np.count_nonzero(few[kept]) > len(kept) // 2 and not np.delete(few[: len(problem.base)], kept).any()
     fits = build_candidate_fits(problem, estimation.fit, candidates, OPTIONS, None)
     for fit in fits.values():
-        assert np.min(rows @ fit(list(range(20))).value) > -1e-6
+        assert np.min(rows @ fit(tuple(range(20))).value) > -1e-6
 
 
 def test_estimators_of_the_sets_see_the_blocks_that_they_are_given(run):
     problem, estimation, candidates, *_, options = run()
-    information, some = problem.information, list(range(20))
+    information, some = problem.information, tuple(range(20))
     fits = build_candidate_fits(problem, estimation.fit, candidates, options, None)
     assert list(fits) == SETS
     base, few, consistent = (fit(some) for fit in fits.values())

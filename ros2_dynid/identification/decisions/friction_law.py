@@ -29,8 +29,7 @@ from ros2_dynid.identification.regression.dissipative_fit import (
     dissipation_rows,
     dissipative_estimate,
 )
-from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.identification.regression.information import Information, different_motion, restrict
+from ros2_dynid.identification.regression.information import Information, different_motion, select_friction
 from ros2_dynid.identification.regression.least_squares import solve_weighted, weighted_triangle, wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -132,7 +131,7 @@ def choose_friction_law(
     trials = _without_terms(selection.trials, {terms[k] for k in selection.chosen} - set(kept))
     if not kept:
         return replace(plain, trials=trials)
-    law = _with_terms(tried, [terms.index(term) for term in kept])
+    law = select_friction(tried, [terms.index(term) for term in kept])
     rows, law, fitted = _refine_law(rows, law, kept, value, every, thresholds)
     if not auto:
         return FrictionDecision(rows.prepared, law, fitted, trials)
@@ -207,7 +206,7 @@ def _drop_insignificant_terms(
         if deviations[weakest] >= significance:
             break
         kept = [k for k, term in enumerate(terms) if not _same_kind(term, terms[weakest])]
-        law, terms = _with_terms(law, kept), tuple(terms[k] for k in kept)
+        law, terms = select_friction(law, kept), tuple(terms[k] for k in kept)
     return law, terms
 
 
@@ -282,19 +281,10 @@ def _drop_pushing_terms(
     """Return the terms kept when those that friction which brakes has no use for go, and the fit (size,)."""
     kept, first = list(chosen), tried.layout.friction.start
     while kept:
-        law, own = _with_terms(tried, kept), [terms[k] for k in kept]
+        law, own = select_friction(tried, kept), [terms[k] for k in kept]
         value = _fit_braking(law, braking_rows(own, law.size))
         pushing = [term for i, term in enumerate(own) if term.positive and value[first + i] <= 0.0]
         if not pushing:
             return tuple(own), value
         kept = [k for k in kept if not any(_same_kind(terms[k], term) for term in pushing)]
     return (), np.empty(0)
-
-
-def _with_terms(every: Information, chosen: Sequence[int]) -> Information:
-    """Return the information with the base parameters, the chosen friction terms and the delay."""
-    layout = every.layout
-    first = layout.friction.start
-    dropped = set(range(first, layout.friction.stop)) - {first + k for k in chosen}
-    kept = [k for k in range(layout.size) if k not in dropped]
-    return restrict(every, kept, ColumnLayout(layout.n_base, layout.n_delay, layout.n_load, len(chosen)))

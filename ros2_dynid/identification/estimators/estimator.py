@@ -9,7 +9,7 @@ An estimator that needs more of the rows than their R factors is a module of thi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
@@ -24,8 +24,9 @@ from ros2_dynid.identification.regression.information import Information, block_
 from ros2_dynid.identification.regression.least_squares import ols, wls
 from ros2_dynid.model.robot import Array, Robot
 
-Fit = Callable[[Sequence[int] | None], Estimate]
-"""From the numbers of the blocks to use, None for all, to the estimate."""
+Blocks = tuple[int, ...] | None
+"""Numbers of the blocks to use, None for all."""
+Fit = Callable[[Blocks], Estimate]
 FROM_TRIANGLES = (Method.OLS, Method.WLS, Method.RECURSIVE, Method.SEQUENTIAL)
 """Methods that need no more of the rows than their R factors, in whatever blocks these are."""
 MODULES = {

@@ -17,7 +17,7 @@ from ros2_dynid.identification.loads.loaded_friction import (
     identify_loads_with_law,
     law_of,
 )
-from ros2_dynid.identification.loads.payload_fit import Payload, identify_load_on_model, identify_loads
+from ros2_dynid.identification.loads.payload_fit import Payload, identify_load_on_model
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
@@ -66,12 +66,7 @@ def identify_payloads(
     with_load = [build_problem(robot, recordings, plain, report) for recordings in loaded.values()]
     report("estimating", 0.9)
     link = _load_link(robot, link)
-    terms = law_of(without)
-    if terms:
-        loads = identify_loads_with_law(without, with_load, terms, link=link, free=free)
-    else:
-        rows = [part.information for part in with_load]
-        loads = identify_loads(robot, without.base, without.information, rows, link=link, free=free)
+    loads = identify_loads_with_law(without, with_load, law_of(without), link=link, free=free)
     return dict(zip(loaded, loads, strict=True))
 
 

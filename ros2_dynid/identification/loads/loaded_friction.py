@@ -15,17 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.decisions.friction_law import choose_friction_law
+from ros2_dynid.identification.decisions.friction_law import FrictionDecision, choose_friction_law
 from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.payload_fit import (
     Payload,
     build_load_information,
-    estimate_empty_robot,
     identify_load_on_model,
+    identify_loads,
     load_map,
-    one_load,
-    payload_of,
 )
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import Method
@@ -33,7 +31,7 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import with_gear_torque
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import Information, restrict
+from ros2_dynid.identification.regression.information import Information, select_friction
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
@@ -46,9 +44,9 @@ SAME_LOAD = 1e-4
 """Change of the load, relative, below which the gear torque is that of the load found."""
 
 
-def law_of(problem: Problem) -> tuple[FrictionTerm, ...]:
-    """Return the terms that were found, at the Stribeck speeds tried last."""
-    return tuple(term for term in problem.terms if not term.of_shape)
+def law_of(choice: Problem | FrictionDecision) -> tuple[FrictionTerm, ...]:
+    """Return the terms that were chosen, at the Stribeck speeds tried last."""
+    return tuple(term for term in choice.terms if not term.of_shape)
 
 
 def identify_loads_with_law(
@@ -62,28 +60,20 @@ def identify_loads_with_law(
     """Return loads on the last link, each with recordings of its own, in one fit, for a law found without them."""
     robot, base = empty.robot, empty.base
     M_L, delay = load_map(robot, base), bool(empty.information.layout.n_delay)
-    plain = [part.information for part in loaded]
-    estimate = wls(build_load_information(robot, base, empty.plain().information, plain))
-    loads = estimate.load.reshape(len(loaded), -1)
-    for _ in range(ROUNDS):
-        value, before = estimate.base, loads
+    bare, with_load = empty.plain().information, [part.information for part in loaded]
+    loads = np.zeros((len(loaded), M_L.shape[1]))
+    for _ in range(ROUNDS if terms else 0):
+        estimate, before = wls(build_load_information(robot, base, bare, with_load)), loads
+        value, loads = estimate.base, estimate.load.reshape(loads.shape)
+        change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
+        if np.all(change <= SAME_LOAD * size):
+            break
         bare = _build_with_terms(robot, base, empty.prepared, value, terms, delay)
         with_load = [
             _build_with_terms(robot, base, part.prepared, value + M_L @ load, terms, delay)
             for part, load in zip(loaded, loads, strict=True)
         ]
-        together = build_load_information(robot, base, bare, with_load)
-        estimate = wls(together)
-        loads = estimate.load.reshape(len(loaded), -1)
-        change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
-        if np.all(change <= SAME_LOAD * size):
-            break
-    alone = estimate_empty_robot(bare, together, estimate)
-    C, plain = alone.base_covariance, [without_terms(rows, alone.friction) for rows in with_load]
-    return [
-        payload_of(robot, one_load(estimate, k), alone.base, C, rows, M_L, link=link, free=free)
-        for k, rows in enumerate(plain)
-    ]
+    return identify_loads(robot, base, bare, with_load, link=link, free=free)
 
 
 def identify_load_on_model_with_law(
@@ -104,7 +94,7 @@ def identify_load_on_model_with_law(
     for _ in range(ROUNDS):
         before = load
         rows = _build_with_terms(robot, base, loaded.prepared, model.value + M_L @ load, columns, delay)
-        rows = rows if known else without_terms(rows, coefficients)
+        rows = rows if known else select_friction(rows, (), coefficients)
         payload = identify_load_on_model(model, base, rows, link=link, free=free)
         load = payload.parameters
         if np.linalg.norm(M_L @ (load - before)) <= SAME_LOAD * np.linalg.norm(M_L @ load):
@@ -128,8 +118,7 @@ def drive_gains_with_law(
         known = np.where(np.isfinite(gains.value), gains.value, 1.0)
         parts = [tuple(replace(p, tau=p.tau * known) for p in problem.prepared) for problem in (empty, loaded)]
         bare, full = (build_information(robot, base, part, delay=delay) for part in parts)
-        law = choose_friction_law(robot, base, parts[0], bare, friction, method)
-        terms = tuple(term for term in law.terms if not term.of_shape)
+        terms = law_of(choose_friction_law(robot, base, parts[0], bare, friction, method))
         if not terms:
             break
         estimate = wls(build_load_information(robot, base, bare, [full]))
@@ -141,14 +130,6 @@ def drive_gains_with_law(
         if np.all(np.abs(again.value[np.isfinite(value)] - 1.0) < SAME_GAIN):
             break
     return gains
-
-
-def without_terms(information: Information, coefficients: Array) -> Information:
-    """Return the information without the columns of friction terms, whose torque is taken off."""
-    layout, value = information.layout, np.zeros(information.size)
-    value[layout.friction] = coefficients
-    kept = [*range(layout.friction.start), *range(layout.friction.stop, layout.size)]
-    return restrict(information, kept, replace(layout, n_friction=0), value)
 
 
 def _build_with_terms(

@@ -32,7 +32,13 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.regression.error_bars import block_moments, half_width, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.information import Information, combine, each_triangle, restrict
+from ros2_dynid.identification.regression.information import (
+    Information,
+    combine,
+    each_triangle,
+    restrict,
+    select_friction,
+)
 from ros2_dynid.identification.regression.least_squares import weighted_triangle, wls
 from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.inertia import Inertia, link_inertia
@@ -204,9 +210,10 @@ def identify_loads(
     together = build_load_information(robot, base, empty, loaded)
     estimate, M_L = wls(together), load_map(robot, base)
     alone = estimate_empty_robot(empty, together, estimate)
+    C, plain = alone.base_covariance, [select_friction(part, (), alone.friction) for part in loaded]
     return [
-        payload_of(robot, one_load(estimate, k), alone.base, alone.base_covariance, part, M_L, link=link, free=free)
-        for k, part in enumerate(loaded)
+        payload_of(robot, one_load(estimate, k), alone.base, C, part, M_L, link=link, free=free)
+        for k, part in enumerate(plain)
     ]
 
 

@@ -181,8 +181,8 @@ def _left_out_errors(
     information: Information, fold: Sequence[int], weights: Array, limits: EssentialThresholds
 ) -> list[tuple[float, float]]:
     """Return the squared errors on one stretch, of torques and of weighted ones, with ever fewer parameters."""
-    part = information.take([b for b in range(len(information.blocks)) if b not in set(fold)])
-    left_out, R = information.take(fold), weighted_triangle(part, weights).R
+    part, left_out = information.split(fold)
+    R = weighted_triangle(part, weights).R
     full = add_error_bars(part, solve(R), weights, Method.WLS)
     every = [int(k) for k in np.flatnonzero(full.identified)]
     steps = _eliminate(part, full, R, weights, limits)

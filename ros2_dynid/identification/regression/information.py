@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -110,6 +110,10 @@ class Information:
         in_order = all(map(operator.lt, taken, taken[1:]))  # and each once
         part_of = (whole, taken) if in_order else None
         return Information(blocks, self.columns, self.layout, motion=motion, part_of=part_of)
+
+    def split(self, fold: Collection[int]) -> tuple[Information, Information]:
+        """Return the information of all blocks but those with these numbers, and of these."""
+        return self.take(k for k in range(len(self.blocks)) if k not in fold), self.take(sorted(fold))
 
     def in_motion(self) -> Information:
         """Return the same without rows of joints that stand still, whose friction no model predicts."""
@@ -301,6 +305,21 @@ def restrict(
         return compressed(few)
 
     return each_triangle(information, kept_columns, columns, layout or ColumnLayout(len(kept)))
+
+
+def select_friction(information: Information, chosen: Sequence[int], coefficients: Array | None = None) -> Information:
+    """Return the information with these columns of friction terms alone, by their number among them.
+
+    coefficients: of all of them, shape (f,); the torque of the other columns is taken off. None: they are left out.
+    """
+    layout, value = information.layout, None
+    if coefficients is not None:
+        value = np.zeros(layout.size)
+        value[layout.friction] = coefficients
+    terms = range(layout.friction.start, layout.friction.stop)
+    dropped = set(terms) - {terms[k] for k in chosen}
+    kept = [k for k in range(layout.size) if k not in dropped]
+    return restrict(information, kept, replace(layout, n_friction=len(chosen)), value)
 
 
 def each_triangle(

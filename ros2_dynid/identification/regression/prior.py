@@ -151,9 +151,8 @@ def _held_out_errors(
     weights, root = 1.0 / estimate.sigma, prior.root
     errors = np.empty((1 + len(ladder), len(folds)))
     for f, fold in enumerate(folds):
-        out = set(fold)
-        part = information.take([b for b in range(len(information.blocks)) if b not in out])
-        triangle, left_out = weighted_triangle(part, weights), information.take(fold)
+        part, left_out = information.split(fold)
+        triangle = weighted_triangle(part, weights)
         values = [solve(triangle.R, prior.mean).value, *regularized_values(triangle.R, prior, root, ladder)]
         if served is not None:
             for k, value in enumerate(values):

@@ -241,7 +241,7 @@ def _error_alone(own: Information) -> float | None:
     folds = block_folds(own, FOLDS)
     errors, moving = 0.0, own.in_motion()
     for fold in folds:
-        rest = own.take(sorted(set(range(len(own.blocks))) - set(fold)))
+        rest, _ = own.split(fold)
         if np.any(rest.rows <= 2) or rest.rows.sum() <= rest.size:
             return None
         errors += float(np.sum(joint_errors(moving.take(fold), solve_weighted(rest)[0].value) ** 2))

@@ -11,14 +11,13 @@ of a description that guesses do not, and then nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.information import block_folds
-from ros2_dynid.identification.regression.least_squares import solve, solve_weighted, weighted_triangle
+from ros2_dynid.identification.regression.least_squares import solve_weighted
+from ros2_dynid.identification.validation.cross_validation import build_folds
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.robot import Array
 
@@ -65,14 +64,14 @@ def find_other_friction(problem: Problem, thresholds: FrictionThresholds = FRICT
     """Return the share of the described friction where it clearly is not all of it and the joints agree, else None."""
     problem = problem.plain()
     information, described = problem.information, _described_joints(problem)
-    folds = block_folds(information, thresholds.folds)
-    if len(described) < thresholds.joints or len(folds) < thresholds.folds:
+    if len(described) < thresholds.joints:
         return None
     solution, weights = solve_weighted(information)
-    every = range(len(information.blocks))
-    others = [weighted_triangle(information.take([b for b in every if b not in fold]), weights).R for fold in folds]
-    values = [solve(R).value for R in others]
-    shares = np.array([[joint.share(value) for joint in described] for value in (solution.value, *values)])
+    folds = build_folds(information, weights, thresholds.folds)
+    if len(folds) < thresholds.folds:
+        return None
+    values = [solution.value, *(fold.fit() for fold in folds)]
+    shares = np.array([[joint.share(value) for joint in described] for value in values])
     std = np.sqrt((len(folds) - 1) * np.var(shares[1:], axis=0))
     vote = 1.0 / np.maximum(std, thresholds.agreement) ** 2
     common = shares @ vote / vote.sum()
@@ -81,22 +80,10 @@ def find_other_friction(problem: Problem, thresholds: FrictionThresholds = FRICT
         return None
     if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * spread):
         return None
-    tested = [weighted_triangle(information.take(fold), weights).R for fold in folds]
     columns = [column for joint in described for column in joint.columns]
-    return FrictionShare(share, spread, _are_needless(columns, tested, others, values))
-
-
-def _are_needless(
-    columns: Sequence[int], tested: Sequence[Array], others: Sequence[Array], values: Sequence[Array]
-) -> bool:
-    """Return whether the error of stretches left out does not grow beyond its scatter without these columns."""
-    kept = [k for k in range(others[0].shape[1] - 1) if k not in columns]
-    growth = []
-    for rows, rest, value in zip(tested, others, values, strict=True):
-        without = solve(rest[:, [*kept, -1]]).value
-        errors = (rows[:, -1] - rows[:, kept] @ without, rows[:, -1] - rows[:, :-1] @ value)
-        growth.append(float(errors[0] @ errors[0] - errors[1] @ errors[1]))
-    return bool(np.sum(growth) <= np.sqrt(len(growth)) * np.std(growth, ddof=1))
+    growth = [fold.error(columns) - fold.error() for fold in folds]
+    needless = np.sum(growth) <= np.sqrt(len(growth)) * np.std(growth, ddof=1)  # no more than its scatter
+    return FrictionShare(share, spread, bool(needless))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,9 @@ import numpy as np
 
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.information import Information, block_folds
-from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
-from ros2_dynid.identification.validation.cross_validation import FOLDS
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.validation.cross_validation import FOLDS, Fold, build_folds
 from ros2_dynid.model.efforts import DRIVE
-from ros2_dynid.model.robot import Array
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def compare_sensor_sides(
     """Return what the effort of each active joint holds, of joints that are not declared to be at the link."""
     robot, information, leaders = problem.robot, problem.information, problem.base.leaders
     deviations = estimate.value / np.maximum(estimate.std, 1e-300)
-    folds: list[_Fold] | None = None
+    folds: list[Fold] | None = None
     sides = {}
     for k, (j, name) in enumerate(zip(robot.active, robot.active_names, strict=True)):
         if robot.joints[j - 1].measured_drive != DRIVE:
@@ -100,7 +98,7 @@ def compare_sensor_sides(
         if at_motor or not {"Fv", "Fc"} <= set(places):
             sides[name] = SensorSide(DRIVE, at_motor, share)
             continue
-        folds = _folds(information, estimate, thresholds.folds) if folds is None else folds
+        folds = build_folds(information, 1.0 / estimate.sigma, thresholds.folds) if folds is None else folds
         # a part with a negative value, or one that may well be zero, is not there
         there = {part for part, place in places.items() if deviations[place] > thresholds.likely} | set(DRIVE) - set(
             places
@@ -123,33 +121,8 @@ def _largest_viscous_share(information: Information, estimate: Estimate, joint: 
     return float(largest * np.linalg.norm(column) / max(float(np.linalg.norm(R[:, -1])), 1e-300))
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """R factors of [W tau] of the rows left out and of all others, in units of the joints' errors."""
-
-    tested: Array
-    others: Array
-
-    def error(self, dropped: Sequence[int]) -> float:
-        """Return the squared error of the rows left out, by the fit to the others without these columns."""
-        kept = [k for k in range(self.others.shape[1] - 1) if k not in dropped]
-        estimate = solve(self.others[:, [*kept, -1]])
-        return float(np.sum((self.tested[:, -1] - self.tested[:, kept] @ estimate.value) ** 2))
-
-
-def _folds(information: Information, estimate: Estimate, count: int) -> list[_Fold]:
-    weights, every = 1.0 / estimate.sigma, range(len(information.blocks))
-    return [
-        _Fold(
-            weighted_triangle(information.take(fold), weights).R,
-            weighted_triangle(information.take([b for b in every if b not in fold]), weights).R,
-        )
-        for fold in block_folds(information, count)
-    ]
-
-
 def _select_side(
-    folds: Sequence[_Fold],
+    folds: Sequence[Fold],
     columns: Mapping[str, Sequence[int]],
     laws: Sequence[tuple[str, ...]],
     share: float,

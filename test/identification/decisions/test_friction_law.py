@@ -144,7 +144,7 @@ def test_terms_whose_sign_cannot_be_leave_with_their_shape():
     assert terms == LAW[3:] and len(value) == 7
     terms, value = friction_law._drop_pushing_terms(information, LAW, (3,), sign_rows)
     assert terms == LAW[3:] and value[5] < 0.0, "of either sign"
-    every = friction_law._with_terms(information, [0, 3])
+    every = friction_law.select_friction(information, [0, 3])
     np.testing.assert_array_equal(every.columns[0], [0, 1, 2, 5, 6, 7])
     np.testing.assert_array_equal(every.columns[1], [2, 3, 4, 7])
 
@@ -213,7 +213,7 @@ def test_columns_of_a_load_stay_where_terms_leave():
     rng = np.random.default_rng(0)
     R = rng.normal(size=(9, 8))
     information = Information((Block((R,), np.array([9]), 0.0, 1.0),), (np.arange(7),), ColumnLayout(1, 1, 2, 3))
-    found = friction_law._with_terms(information, [0, 2])
+    found = friction_law.select_friction(information, [0, 2])
     assert found.layout == ColumnLayout(1, 1, 2, 2)
     kept = R[:, [0, 1, 3, 4, 5, 6, 7]]
     np.testing.assert_allclose(found.triangle(0).T @ found.triangle(0), kept.T @ kept, atol=1e-9)

@@ -21,7 +21,6 @@ from ros2_dynid.identification.loads.loaded_friction import (
     identify_load_on_model_with_law,
     identify_loads_with_law,
     law_of,
-    without_terms,
 )
 from ros2_dynid.identification.loads.payload_fit import compare_joints, identify_load_on_model, without_base
 from ros2_dynid.identification.model_file import model_of
@@ -32,7 +31,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.information import Block, Information, select_friction
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.inertia import pseudo_inertia
@@ -199,12 +198,14 @@ def test_bars_of_the_law_are_among_those_of_a_load_on_a_model():
     coefficients = np.array([term.coefficient for term in model.robot.friction])
     found = identify_load_on_model(model, BASE, columns, free=True)
     bare = identify_load_on_model(
-        replace(model, friction_covariance=None), BASE, without_terms(columns, coefficients), free=True
+        replace(model, friction_covariance=None), BASE, select_friction(columns, (), coefficients), free=True
     )
     np.testing.assert_allclose(found.parameters, bare.parameters, rtol=1e-6, atol=1e-7)
     b, f = len(BASE), len(LAW)
     M_L = payload_fit.load_map(ROBOT, BASE)
-    alone = wls(without_base(payload_fit.add_load_columns(without_terms(columns, coefficients), M_L), model.value))
+    alone = wls(
+        without_base(payload_fit.add_load_columns(select_friction(columns, (), coefficients), M_L), model.value)
+    )
     Y = []
     for j, places in enumerate(columns.columns):
         wide = np.zeros((len(columns.triangle(j)), b + f))

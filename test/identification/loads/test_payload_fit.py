@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
+from ros2_dynid.identification.loads import payload_fit, quick_load
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
 from ros2_dynid.identification.loads.payload_fit import compare_joints
 from ros2_dynid.identification.model_file import model_of
@@ -23,6 +23,7 @@ from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.error_bars import Moments, jackknife
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
+from ros2_dynid.identification.regression.information import select_friction
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
@@ -325,7 +326,7 @@ def test_friction_terms_are_taken_off():
     layout = ColumnLayout(plain.layout.n_base - 2, 1, 0, 2)  # two columns of the base stand for terms
     information = replace(plain, layout=layout)
     coefficients = rng.normal(size=2)
-    found = loaded_friction.without_terms(information, coefficients)
+    found = select_friction(information, (), coefficients)
     assert found.layout == replace(layout, n_friction=0)
     at = layout.friction
     for j, columns in enumerate(information.columns):
