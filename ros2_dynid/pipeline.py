@@ -44,7 +44,6 @@ from ros2_dynid.identification.result import (
 )
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.served_set import choose_candidate
-from ros2_dynid.identification.servo.identify import identify_servos
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, find_link_sensors
 from ros2_dynid.model.efforts import declared_sensors, with_sensors
 from ros2_dynid.model.robot import Robot
@@ -113,6 +112,8 @@ def identify_servo_recordings(
     command: str = "",
 ) -> Identification:
     """Return the model of position servos from recordings of commands and positions, without efforts."""
+    from ros2_dynid.identification.servo.identify import identify_servos  # few robots have position servos
+
     report("reading recordings", 0.02)
     fitted, unseen = ([_in_memory(robot, recording, options) for recording in some] for some in (recordings, validate))
     model, verdict = identify_servos(robot, fitted, unseen, report, command=command)

@@ -8,6 +8,7 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -141,6 +142,13 @@ def test_the_guide_names_every_module_that_knows_an_example_of_its_kind(row, exa
     }
     assert knowing
     assert not [name for name in knowing if not any(name == one or name.startswith(f"{one}.") for one in named)]
+
+
+def test_what_takes_long_to_import_is_imported_where_it_is_used():
+    slow = ("scipy.signal", "scipy.stats", "scipy.optimize", "scipy.io", "scipy.interpolate", "matplotlib", "clarabel")
+    code = f"import sys, ros2_dynid.api; print(*(name for name in {slow} if name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
 
 
 def test_no_module_is_empty():

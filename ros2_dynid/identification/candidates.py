@@ -208,7 +208,7 @@ def build_candidate_fits(
         few = essential(part, full(blocks), EssentialThresholds(options.essential_std), most=dropped)
         return brake_friction(problem, few.estimate, blocks=blocks, kept=few.kept)
 
-    fits = {BASE: cache(fit_base)}
+    fits: dict[str, Fit] = {BASE: cache(fit_base)}
     if ESSENTIAL in candidates.values:
         fits[ESSENTIAL] = cache(fit_essential)
     start = fits[ESSENTIAL if ESSENTIAL in fits else BASE]

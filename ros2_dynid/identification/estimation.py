@@ -11,9 +11,9 @@ from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_contradictions
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_certain, refuse_contradictions
 from ros2_dynid.identification.validation.estimator_advice import EstimatorAdvice, advise_estimator
-from ros2_dynid.identification.validation.finding import Finding, refuse_certain
+from ros2_dynid.identification.validation.finding import Finding
 from ros2_dynid.identification.validation.sensor_side import SensorSide, compare_sensor_sides
 from ros2_dynid.progress import Progress
 

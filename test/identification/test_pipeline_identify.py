@@ -17,9 +17,8 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import load_model, load_torque_data
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.validation.diagnosis import diagnose
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_certain
 from ros2_dynid.identification.validation.effort_sign_and_unit import estimate_joint_factors
-from ros2_dynid.identification.validation.finding import refuse_certain
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import cut
 

@@ -78,7 +78,7 @@ INSIDE = {
         ("estimation",),
         ("candidates",),
         ("scores",),
-        ("choice",),
+        ("served_set",),
         ("result", "online"),
     )
 }

@@ -18,7 +18,6 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
-from ros2_dynid.identification.physical.standard import scales
 from ros2_dynid.identification.regression.estimate import Triangle
 from ros2_dynid.model.inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
@@ -42,6 +41,10 @@ LEAST_MASS = 1e-3
 """Mass [kg] below which none was given."""
 INERTIA_POSES = 256
 """Random positions at which the inertia matrix of base parameters is looked at."""
+FREE = 1e3
+"""How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
+SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
+"""Units of links without a useful a priori value [kg, m]."""
 KINDS = len(LINK)
 
 
@@ -142,6 +145,22 @@ def make_consistent(robot: Robot, chi: Array) -> Array:
 def longest_link(robot: Robot) -> float:
     """Return the largest distance [m] between the frames of neighbouring joints, 1 where all are in one place."""
     return max((abs(x) for joint in robot.joints for x in (joint.d, joint.r)), default=0.0) or 1.0
+
+
+def scales(robot: Robot, reference: Array) -> Array:
+    """Return how freely each standard parameter may change, shape (n_standard,).
+
+    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of
+    the a priori value for rotors, friction and offsets, or FREE where they have none.
+    """
+    S = np.array([FREE if v == 0.0 else abs(v) for v in reference])
+    for j in range(robot.n):
+        at = link_slice(j)
+        link = reference[at]
+        m = max(float(link[9]), SMALLEST_MASS)
+        length = max(np.sqrt(max(link[0] + link[3] + link[5], 0.0) / 2.0 / m), SMALLEST_LENGTH)
+        S[at] = [m * length**2] * 6 + [m * length] * 3 + [m]
+    return S
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,31 +17,11 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.options import DISTANCES
+from ros2_dynid.identification.physical.consistency import scales
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
-from ros2_dynid.model.parameters import group_of, link_slice, standard_names
+from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
-
-FREE = 1e3
-"""How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
-SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
-"""Units of links without a useful a priori value [kg, m]."""
-
-
-def scales(robot: Robot, reference: Array) -> Array:
-    """Return how freely each standard parameter may change, shape (n_standard,).
-
-    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of
-    the a priori value for rotors, friction and offsets, or FREE where they have none.
-    """
-    S = np.array([FREE if v == 0.0 else abs(v) for v in reference])
-    for j in range(robot.n):
-        at = link_slice(j)
-        link = reference[at]
-        m = max(float(link[9]), SMALLEST_MASS)
-        length = max(np.sqrt(max(link[0] + link[3] + link[5], 0.0) / 2.0 / m), SMALLEST_LENGTH)
-        S[at] = [m * length**2] * 6 + [m * length] * 3 + [m]
-    return S
 
 
 def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array, distance: str = DISTANCES[0]) -> Array:

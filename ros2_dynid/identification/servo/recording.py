@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.signal import savgol_filter
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.servo.simulation import Commands, Stretches
@@ -49,6 +48,8 @@ class ServoRecording:
 
 def servo_recording(samples: Samples, smoothing: float) -> ServoRecording:
     """Return the samples as commands and positions, without those where either is not known."""
+    from scipy.signal import savgol_filter  # here, since it takes a while to import and few robots have servos
+
     assert samples.q_r is not None
     known = np.isfinite(samples.q_r).all(axis=1) & np.isfinite(samples.q).all(axis=1)
     t, y, u = samples.t[known], samples.q[known], samples.q_r[known]

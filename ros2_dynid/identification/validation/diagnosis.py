@@ -248,6 +248,15 @@ def _error_alone(own: Information) -> float | None:
     return np.sqrt(errors) / float(np.linalg.norm(joint_torques(moving))) if folds else None
 
 
+def refuse_certain(findings: Sequence[Finding], source: str) -> None:
+    """Raise InputError with all that is certain, in one line."""
+    certain = [finding for finding in findings if finding.certain]
+    if certain:
+        first, *more = dict.fromkeys(finding.hint for finding in certain)
+        hint = Text(first, *(part for hint in more for part in (", and ", hint)))
+        raise InputError("; ".join(finding.what for finding in certain), hint, source)
+
+
 def refuse_contradictions(
     information: Information,
     value: Array,

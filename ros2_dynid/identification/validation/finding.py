@@ -4,10 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ros2_dynid.errors import InputError, Text
 
 
 @dataclass(frozen=True)
@@ -22,12 +19,3 @@ class Finding:
     what: str
     hint: str
     certain: bool = True
-
-
-def refuse_certain(findings: Sequence[Finding], source: str) -> None:
-    """Raise InputError with all that is certain, in one line."""
-    certain = [finding for finding in findings if finding.certain]
-    if certain:
-        first, *more = dict.fromkeys(finding.hint for finding in certain)
-        hint = Text(first, *(part for hint in more for part in (", and ", hint)))
-        raise InputError("; ".join(finding.what for finding in certain), hint, source)

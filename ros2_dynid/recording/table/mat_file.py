@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.samples import Samples
@@ -24,6 +23,8 @@ def read_mat(
     path: Path, joint_names: Sequence[str] | None, columns: Mapping[str, str], timeless: bool = False
 ) -> list[Samples]:
     """Read the signals of a MATLAB file, as read_npz does."""
+    import scipy.io  # here, since it takes a while to import
+
     try:
         sizes = [8 * int(np.prod(shape, dtype=float)) for _, shape, _ in scipy.io.whosmat(path)]
         refuse_larger(sum(sizes), path, "give a file that holds its data")

@@ -21,8 +21,8 @@ from ros2_dynid.identification.options import IdentifyOptions, Method, Preparati
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.validation.diagnosis import diagnose
-from ros2_dynid.identification.validation.finding import Finding, refuse_certain
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse_certain
+from ros2_dynid.identification.validation.finding import Finding
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import with_gravity
