@@ -26,15 +26,21 @@ from ros2_dynid.identification.preparation.prepare import SignalThresholds, Velo
 from ros2_dynid.identification.preparation.repetition import RepetitionThresholds
 from ros2_dynid.identification.preparation.rows import RowThresholds
 from ros2_dynid.identification.regression.prior import PriorThresholds
-from ros2_dynid.identification.validation.diagnosis import ContradictionThresholds, DegreesThresholds
+from ros2_dynid.identification.validation.diagnosis import (
+    ContradictionThresholds,
+    DegreesThresholds,
+    DiagnosisThresholds,
+)
 from ros2_dynid.identification.validation.effort_sign_and_unit import EffortThresholds
 from ros2_dynid.identification.validation.estimator_advice import EstimatorThresholds
+from ros2_dynid.identification.validation.friction_share import FrictionShareThresholds
 from ros2_dynid.identification.validation.gravity_share import GravityThresholds
 from ros2_dynid.identification.validation.mounting import MountingThresholds
 from ros2_dynid.identification.validation.sensor_side import SensorSideThresholds
 from ros2_dynid.identification.validation.verdict import VerdictThresholds
 
-PAGE = Path(__file__).parents[2] / "docs" / "identification.md"
+ROOT = Path(__file__).parents[2]
+PAGE, IDENTIFICATION = ROOT / "docs" / "identification.md", ROOT / "ros2_dynid" / "identification"
 
 
 DECISIONS = [
@@ -62,7 +68,14 @@ DECISIONS = [
     EstimatorThresholds,
     VerdictThresholds,
     GravityThresholds,
+    FrictionShareThresholds,
 ]
+
+
+def test_every_decision_is_in_the_table():
+    text = "\n".join(path.read_text() for path in IDENTIFICATION.rglob("*.py"))
+    names = sorted(re.findall(r"^class (\w+Thresholds)\b", text, re.MULTILINE))
+    assert names == sorted(decision.__name__ for decision in [*DECISIONS, DiagnosisThresholds])
 
 
 @pytest.mark.parametrize("decision", DECISIONS)

@@ -38,7 +38,7 @@ from ros2_dynid.identification.validation.finding import Finding
 from ros2_dynid.identification.validation.friction_share import (
     FRICTION,
     FrictionShare,
-    FrictionThresholds,
+    FrictionShareThresholds,
     find_other_friction,
 )
 from ros2_dynid.identification.validation.gravity_share import (
@@ -94,7 +94,7 @@ class DiagnosisThresholds:
     mounting: MountingThresholds = MOUNTING
     degrees: DegreesThresholds = DEGREES
     gravity: GravityThresholds = GRAVITY
-    friction: FrictionThresholds = FRICTION
+    friction: FrictionShareThresholds = FRICTION
 
 
 DEFAULTS = DiagnosisThresholds()
@@ -176,7 +176,7 @@ def _sensor_option(robot: Robot, change: Callable[[MeasuredEffort], MeasuredEffo
 
 
 def _tell_part_of_friction(
-    robot: Robot, share: FrictionShare | None, thresholds: FrictionThresholds
+    robot: Robot, share: FrictionShare | None, thresholds: FrictionShareThresholds
 ) -> tuple[Finding, ...]:
     """Return the finding of efforts that hold another share of friction than the description has."""
     if share is None:

@@ -23,7 +23,7 @@ from ros2_dynid.model.robot import Array
 
 
 @dataclass(frozen=True)
-class FrictionThresholds:
+class FrictionShareThresholds:
     """When efforts are said to hold another share of the described friction than all of it.
 
     folds: stretches of time that are left out in turn; joints: least number of joints with a described friction, since
@@ -41,7 +41,7 @@ class FrictionThresholds:
     absent: float = 0.05
 
 
-FRICTION = FrictionThresholds()
+FRICTION = FrictionShareThresholds()
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class FrictionShare:
         return f"{self.share:.2f} +- {self.std:.2f} of what the robot's description has"
 
 
-def find_other_friction(problem: Problem, thresholds: FrictionThresholds = FRICTION) -> FrictionShare | None:
+def find_other_friction(problem: Problem, thresholds: FrictionShareThresholds = FRICTION) -> FrictionShare | None:
     """Return the share of the described friction where it clearly is not all of it and the joints agree, else None."""
     problem = problem.plain()
     information, described = problem.information, _described_joints(problem)
