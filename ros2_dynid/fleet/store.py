@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 6
+FORMAT = 7
 """Version of the files; part of every key, so that older ones are left alone."""
 ENDING = ".fleet"
 MAGIC = b"dynid%3d" % FORMAT
@@ -113,7 +113,7 @@ def unpacked(data: bytes | Path, kind: type[T], kinds: tuple[type, ...]) -> T | 
     try:
         tree = json.loads(whole[HEADER.size : after].tobytes())
         value = _unpack(tree, {one.__name__: one for one in kinds}, np.asarray(whole[after:]))
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return None
     return value if isinstance(value, kind) else None
 
@@ -138,8 +138,8 @@ def _pack(value: object, arrays: list[bytes]) -> Plain:
     if is_dataclass(value) and not isinstance(value, type):
         content = {field.name: _pack(getattr(value, field.name), arrays) for field in fields(value)}
         return {"kind": type(value).__name__, "fields": content}
-    if isinstance(value, dict):
-        return {"map": [[str(key), _pack(item, arrays)] for key, item in value.items()]}
+    if isinstance(value, Mapping):
+        return {"map": {str(key): _pack(value[key], arrays) for key in value}}
     if isinstance(value, list | tuple):
         return [_pack(item, arrays) for item in value]
     raise TypeError(f"{type(value).__name__} cannot be stored")
@@ -164,7 +164,7 @@ def _unpack(tree: object, kinds: dict[str, type], numbers: NDArray[np.uint8]) ->
         return member(tree["value"])
     if "slice" in tree:
         return slice(*map(int, tree["slice"]))
-    return {str(key): _unpack(item, kinds, numbers) for key, item in tree["map"]}
+    return {key: _unpack(item, kinds, numbers) for key, item in tree["map"].items()}
 
 
 def sweep(folder: Path) -> None:
@@ -176,36 +176,6 @@ def sweep(folder: Path) -> None:
 
 def fingerprint(*values: object) -> str:
     """Return the SHA-256 of plain data, arrays and dataclasses, field by field; names of fields and types count."""
-    digest = hashlib.sha256()
-    for value in values:
-        _feed(digest, value)
-    return digest.hexdigest()
-
-
-def _feed(digest: hashlib._Hash, value: object) -> None:
-    if isinstance(value, Enum):
-        _feed(digest, value.value)
-    elif value is None or isinstance(value, bool | int | str):
-        text = repr(value).encode()
-        digest.update(b"%s %d:" % (type(value).__name__.encode(), len(text)) + text)
-    elif isinstance(value, float):
-        digest.update(b"float " + float(value).hex().encode())
-    elif isinstance(value, np.ndarray):
-        digest.update(f"array {value.dtype.str} {value.shape} ".encode() + np.ascontiguousarray(value).tobytes())
-    elif is_dataclass(value) and not isinstance(value, type):
-        digest.update(f"{type(value).__name__} {{".encode())
-        for field in fields(value):
-            _feed(digest, field.name)
-            _feed(digest, getattr(value, field.name))
-        digest.update(b"}")
-    elif isinstance(value, Mapping):
-        digest.update(b"map %d" % len(value))
-        for key in sorted(value, key=repr):
-            _feed(digest, key)
-            _feed(digest, value[key])
-    elif isinstance(value, list | tuple):
-        digest.update(b"list %d" % len(value))
-        for item in value:
-            _feed(digest, item)
-    else:
-        raise TypeError(f"{type(value).__name__} has no fingerprint")
+    arrays: list[bytes] = []
+    tree = json.dumps(_pack(values, arrays), sort_keys=True)
+    return hashlib.sha256(b"".join((tree.encode(), *arrays))).hexdigest()
