@@ -5,9 +5,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from ros2_dynid.model.files import MAX_YAML, as_mapping, parse_yaml, read_bytes
 from ros2_dynid.model.from_mjcf import robot_from_mjcf
 from ros2_dynid.model.from_urdf import ChainOptions, robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
+from ros2_dynid.model.reader_process import Limits, output_of, words_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict
 from ros2_dynid.model.urdf import MAX_BYTES, root_tag
@@ -170,12 +168,12 @@ def _config_folder() -> Path | None:
     return None
 
 
-XACRO_SECONDS, XACRO_BYTES = 5, 400_000_000
-"""Processor time [s] and memory [bytes] of xacro: its files are programs, and 100 bytes of one could take any."""
+XACRO_LIMITS = Limits(seconds=5, memory=400_000_000)
+"""Its files are programs, and 100 bytes of one could take any time and memory."""
 _XACRO = f"""
-import resource, sys
-resource.setrlimit(resource.RLIMIT_CPU, ({XACRO_SECONDS},) * 2)
-resource.setrlimit(resource.RLIMIT_AS, ({XACRO_BYTES},) * 2)
+import sys
+from ros2_dynid.model.reader_process import Limits
+{XACRO_LIMITS!r}.set()
 import xacro
 try:
     sys.stdout.write(xacro.process_file(sys.argv[1]).toxml())
@@ -189,12 +187,7 @@ def _run_xacro(file: Path) -> str:
     read_bytes(file, MAX_BYTES)
     if importlib.util.find_spec("xacro") is None:
         raise MissingPackageError("xacro", f"{file}: a xacro file")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", _XACRO, file], capture_output=True, encoding="utf-8", errors="replace", env=environment
-    )
+    run = output_of(["-c", _XACRO, str(file)])
     if run.returncode == 0:
         return run.stdout
-    lines = run.stderr.strip().splitlines()
-    why = f"it takes more than {XACRO_SECONDS} s" if run.returncode < 0 else lines[-1] if lines else "MemoryError"
-    raise InputError(f"xacro refuses it: {why[:200]}", "correct it, or give the URDF", str(file))
+    raise InputError(f"xacro refuses it: {words_of(run, XACRO_LIMITS)}", "correct it, or give the URDF", str(file))

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
+import resource
 import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.model.reader_process import Limits, output_of, words_of
 
 CompiledMjcf: TypeAlias = dict[str, Any]
 """Fields of MuJoCo's mjModel by name, as lists; the names of bodies, joints, sites and tendons under `names`."""
 
-MAX_SECONDS, MAX_MEMORY = 10, 2_000_000_000
-"""Processor time [s] and memory [bytes] of MuJoCo: `<replicate>` makes any number of bodies of a short file."""
+LIMITS = Limits(seconds=7, memory=450_000_000)
+"""Of MuJoCo: `<replicate>` makes any number of bodies of a short file."""
+MEMORY_OF_MESHES, MOST_MEMORY = 20, 2_000_000_000
+"""Memory for each byte of the meshes that are weighed, and at most [bytes]."""
+MOST_OBJECTS = 10_000
+"""Bodies, joints and sites: a robot has hundreds."""
 FIELDS = (
     *("body_parentid", "body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia"),
     *("body_gravcomp", "site_bodyid", "site_pos", "site_quat"),
@@ -52,17 +56,13 @@ def compile_mjcf(file: Path) -> CompiledMjcf:
     """Return the compiled model of an MJCF file."""
     if importlib.util.find_spec("mujoco") is None:
         raise MissingPackageError("mujoco", f"{file}: an MJCF file")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "ros2_dynid.model.mjcf_compiler", str(file)]
-    run = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", env=environment)
+    run = output_of(["-m", "ros2_dynid.model.mjcf_compiler", str(file)])
     if run.returncode == 0:
         compiled: CompiledMjcf = json.loads(run.stdout)
         return compiled
-    lines = run.stderr.strip().splitlines()
-    limits = f"it takes more than {MAX_SECONDS} s or {MAX_MEMORY / 1e9:g} GB"
-    why = lines[-1] if run.returncode > 0 and lines else limits
+    why = words_of(run, LIMITS)
     hint = "keep its files (meshes, includes) beside it" if "file" in why else "correct it"
-    raise InputError(f"MuJoCo refuses it: {why[:200]}", hint, str(file))
+    raise InputError(f"MuJoCo refuses it: {why}", hint, str(file))
 
 
 def remove_what_has_no_dynamics(spec: Any) -> None:
@@ -106,14 +106,27 @@ def _weighs(geom: Any, groups: Any) -> bool:
     return not mass_is_zero and groups[0] <= geom.group <= groups[1]
 
 
+def _allow_meshes(spec: Any, file: str) -> None:
+    """Raise the limit of memory by what the meshes that are weighed take, as large as their files are."""
+    folder = Path(file).parent / (spec.modelfiledir or "") / (spec.meshdir or "")
+    files = [folder / mesh.file for mesh in spec.meshes if mesh.file]
+    size = sum(one.stat().st_size for one in files if one.is_file())
+    allowed = min(LIMITS.memory + MEMORY_OF_MESHES * size, MOST_MEMORY)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, MOST_MEMORY))
+
+
 def _print_compiled(file: str) -> None:
     """Print the compiled model of a file as JSON."""
     import mujoco
     import numpy as np
 
     spec = mujoco.MjSpec.from_file(file)
+    spec.compiler.usethread = 0  # each thread takes memory of its own
     remove_what_has_no_dynamics(spec)
+    _allow_meshes(spec, file)
     model = spec.compile()
+    if max(model.nbody, model.njnt, model.nsite) > MOST_OBJECTS:
+        sys.exit(f"it has more than {MOST_OBJECTS} bodies, joints or sites")
     kinds = {"body": model.nbody, "jnt": model.njnt, "site": model.nsite, "tendon": model.ntendon}
     objects = {"body": "BODY", "jnt": "JOINT", "site": "SITE", "tendon": "TENDON"}
     compiled: CompiledMjcf = {
@@ -133,10 +146,7 @@ def _print_compiled(file: str) -> None:
 
 
 if __name__ == "__main__":
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    LIMITS.set(hard_memory=MOST_MEMORY)
     try:
         _print_compiled(sys.argv[1])
     except BaseException as error:

@@ -10,7 +10,7 @@ from hostile_files import hostile, tried
 
 STRONGEST = (
     "merge.yaml", "columns.yaml", "driver.yaml", "plan_merge.yaml", "plan_deep.yaml", "device.yaml", "long.xacro",
-    "fan.mcap", "arrays.mcap", "zeros.bag", "generated.db3", "bytes.npz",
+    "fan.mcap", "arrays.mcap", "zeros.bag", "generated.db3", "bytes.npz", "cells.mat", "replicas.xml", "close.csv",
 )  # fmt: skip
 """Files that one bound each stops, which took minutes or gigabytes; the others: test/support/hostile_files.py."""
 

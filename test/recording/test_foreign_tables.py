@@ -126,6 +126,17 @@ def test_lerobot_data_sets(tmp_path, version, names):
         read_samples(tmp_path / "set", ROBOT, Reading(episode=7))
 
 
+def test_a_lerobot_data_set_of_a_few_bytes_claims_no_gigabytes(tmp_path):
+    write_lerobot(tmp_path / "set", "v3.0", ["base"])
+    file, count = tmp_path / "set" / "data" / "chunk-000" / "file-000.parquet", 20_000_000
+    row = pa.ListArray.from_arrays(pa.array([0, count], type=pa.int32()), pa.array(np.zeros(count, np.float32)))
+    columns = {"observation.state": row, "episode_index": pa.array([0]), "frame_index": pa.array([0])}
+    parquet.write_table(pa.table(columns), file, compression="zstd", data_page_size=1 << 30, write_statistics=False)
+    assert file.stat().st_size < 3000
+    with pytest.raises(InputError, match=r"its arrays claim 0\.16 GB"):
+        load_samples(tmp_path / "set")
+
+
 def test_lerobot_data_sets_that_are_none(tmp_path):
     write_lerobot(tmp_path / "set", "v3.0", ["base", "lift"])
     with pytest.raises(InputError, match="'pan' of the robot is not in the recording, which has base, lift"):

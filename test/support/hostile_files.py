@@ -41,7 +41,10 @@ CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
 
 @dataclass(frozen=True)
 class Trial:
-    """What a command did with a file: exit code (-9: ended by a limit), CPU seconds, largest memory [MB], its words."""
+    """What a command did with a file: exit code (-9: ended by a limit), CPU seconds, largest memory [MB], its words.
+
+    The memory is that of the largest of its processes.
+    """
 
     name: str
     command: str
@@ -132,6 +135,25 @@ def npy(dtype: str, shape: str, data: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
 
 
+def nested_mat(kind: int) -> bytes:
+    """Return a MATLAB file with a structure whose one field claims two thousand million values of a kind (mxCLASS)."""
+
+    def element(number: int, data: bytes) -> bytes:
+        return struct.pack("<II", number, len(data)) + data + bytes(-len(data) % 8)
+
+    def matrix(number: int, width: int, name: bytes, content: bytes) -> bytes:
+        flags, shape = struct.pack("<II", number, 0), struct.pack("<ii", 1, width)
+        return element(14, element(6, flags) + element(5, shape) + element(1, name) + content)
+
+    names = element(5, struct.pack("<i", 4)) + element(1, b"q\0\0\0")
+    inside = matrix(kind, 2**31 - 1, b"", {CELL: b"", CHARACTERS: element(16, b""), STRUCTURE: names}[kind])
+    head = b"MATLAB 5.0".ljust(124) + struct.pack("<HH", 0x0100, 0x4D49)
+    return head + matrix(STRUCTURE, 1, b"s", names + inside)
+
+
+CELL, STRUCTURE, CHARACTERS = 1, 2, 4
+
+
 def laughs(depth: int = 12, width: int = 9) -> str:
     """Return YAML whose aliases stand for width^depth values."""
     lines = ["a0: &a0 [1,1,1,1,1,1,1,1,1]"]
@@ -161,6 +183,9 @@ def fan(levels: int, width: int, leaf: str) -> str:
 def hostile(only: Sequence[str] = ()) -> dict[str, bytes]:
     """Return the files by name, those alone whose names contain one of `only`; the suffix says what they are."""
     huge = "9" * 400
+    replicas = (
+        '<replicate count="300">' * 4 + '<body><joint axis="1 0 0"/><geom size=".1"/></body>' + "</replicate>" * 4
+    )
     joint = '<joint name="j{0}" type="revolute"><parent link="l{0}"/><child link="l{1}"/></joint>'
     texts = {
         "laughs.yaml": laughs(),
@@ -191,6 +216,10 @@ def hostile(only: Sequence[str] = ()) -> dict[str, bytes]:
         "power.xacro": '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${10**10**10}"/></robot>',
         "long.xacro": '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${\'a\'*10**10}"/></robot>',
         "again.xacro": '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro name="m" params=""><xacro:m/><xacro:m/></xacro:macro><xacro:m/></robot>',
+        "replicas.xml": f"<mujoco><worldbody><body><joint/><geom size='.1'/>{replicas}</body></worldbody></mujoco>",
+        "itself.xml": '<mujoco><asset><model name="m" file="itself.xml"/></asset><worldbody><attach model="m" prefix="a"/></worldbody></mujoco>',
+        "texture.xml": '<mujoco><asset><texture name="t" type="2d" builtin="flat" width="60000" height="60000"/></asset><worldbody/></mujoco>',
+        "close.csv": "time,a.position,a.effort\n" + "".join(f"{k * 1e-300},{k % 2},1\n" for k in range(30)),
         "header.csv": "time," + ",".join(f"a{k}.position" for k in range(60)) + "\n" + "1e308,\n" * 20,
         "times.csv": "time,a.position\n0,0\n1e300,1\n2e300,0\n",
         "far.csv": "time,a.position,a.effort\n0,0,0\n1e-9,0,0\n" + "\n".join(f"{10**9 + k},1,1" for k in range(20)),
@@ -240,6 +269,9 @@ def hostile(only: Sequence[str] = ()) -> dict[str, bytes]:
         "strides.npz": lambda: archive(zipfile.ZIP_STORED, t=npy("<f8", "(0,)"), q=npy("<f8", "(0, 99999999999)")),
         "names.npz": lambda: archive(zipfile.ZIP_STORED, t=npy("<f8", "(1,)", bytes(8)), q=npy("<f8", "(1, 1)", bytes(8)), joint_names=npy("<U99999999", "(1,)")),
         "header.npz": lambda: archive(zipfile.ZIP_STORED, t=npy("(" * 300, "(1,)")),
+        "cells.mat": lambda: nested_mat(CELL),
+        "structures.mat": lambda: nested_mat(STRUCTURE),
+        "characters.mat": lambda: nested_mat(CHARACTERS),
         "packed.db3.zstd": lambda: compress_zstd(bytes(20_000_000), 3),
     }  # fmt: skip
     files |= {name: make() for name, make in made.items() if not only or any(part in name for part in only)}
@@ -258,7 +290,7 @@ def commands_of(path: Path) -> Iterator[list[str]]:
     """Yield what a user may call with a file."""
     text, out = str(path), str(path.parent / "out")
     name = path.name
-    if name == "metadata.yaml" or name.endswith((".mcap", ".bag", ".db3", ".zstd", ".npz", ".csv")):
+    if name == "metadata.yaml" or name.endswith((".mcap", ".bag", ".db3", ".zstd", ".npz", ".csv", ".mat")):
         where = str(path.parent) if name == "metadata.yaml" else text
         robot = path.parent / "one.yaml"
         robot.write_text(TREE)
@@ -323,7 +355,8 @@ def run_limited(name: str, command: list[str], folder: Path) -> Trial:
 
             traceback.print_exc()
         sys.stdout.flush()
-        Path(folder / "peak").write_text(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+        own = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+        Path(folder / "peak").write_text(str(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)))
         os._exit(code)
     (folder / "peak").unlink(missing_ok=True)
     _, status, usage = os.wait4(child, 0)

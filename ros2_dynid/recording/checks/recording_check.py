@@ -209,7 +209,7 @@ def derived_velocity(t: Array, q: Array) -> Array:
     if np.count_nonzero(finite) < 5:
         return np.full(len(t), np.nan)
     times, values = t[finite], q[finite]
-    half = max(1, round(0.5 * _SMOOTHING_S / float(np.median(np.diff(times)))))
+    half = int(np.clip(round(0.5 * _SMOOTHING_S / float(np.median(np.diff(times)))), 1, len(times)))
     index = np.arange(len(times))
     before, after = np.maximum(index - half, 0), np.minimum(index + half, len(times) - 1)
     speed = np.full(len(t), np.nan)

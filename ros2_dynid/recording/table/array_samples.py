@@ -7,7 +7,10 @@ The joints are in the robot's order, or named by an array joint_names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+import os
+import resource
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,8 @@ from ros2_dynid.recording.samples import FIELDS, Samples, samples_of, shortened
 
 LARGEST_RATIO, ALWAYS_ALLOWED = 100, 8 << 20
 """Arrays larger than this many times their file, and than this many bytes, are refused: a byte may become a double."""
+READING_MEMORY = 300_000_000
+"""Memory [bytes] that a library may take to read a file, beside LARGEST_RATIO times its size."""
 USUAL_NAMES = {
     "t": ("time", "timestamp", "timestamps"),
     "q": ("qpos", "position", "positions", "joint_positions"),
@@ -45,6 +50,20 @@ def refuse_larger(size: int, path: Path, hint: str) -> None:
     if size > max(LARGEST_RATIO * path.stat().st_size, ALWAYS_ALLOWED):
         what = f"its arrays claim {size / 1e9:.3g} GB, the file has {path.stat().st_size / 1e6:.3g} MB"
         raise InputError(what, hint, str(path))
+
+
+@contextlib.contextmanager
+def limited_memory(path: Path) -> Iterator[None]:
+    """Let this process take only so much more memory as a file may need, so that a library's claims end in an error."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    allowed = taken + READING_MEMORY + LARGEST_RATIO * path.stat().st_size
+    if before[0] == resource.RLIM_INFINITY or allowed < before[0]:
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def samples_of_arrays(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.table.array_samples import array_names, refuse_larger, samples_of_arrays
+from ros2_dynid.recording.table.array_samples import array_names, limited_memory, refuse_larger, samples_of_arrays
 
 MAX_DATA_SETS = 20_000
 
@@ -26,7 +26,7 @@ def read_hdf5(
     except ImportError:
         raise MissingPackageError("h5py", f"{path}: an HDF5 file") from None
     try:
-        with h5py.File(path, "r") as file:
+        with limited_memory(path), h5py.File(path, "r") as file:  # a piece may be larger than its data set
             data_sets = _numeric_data_sets(file)
             mapped = array_names(data_sets, columns)
             used = {ours: data_sets[theirs] for ours, theirs in mapped.items() if theirs in data_sets}

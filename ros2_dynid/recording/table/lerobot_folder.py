@@ -151,7 +151,8 @@ def _episodes(path: Path, features: list[Feature], fps: float, source: str) -> I
     for file in sorted((path / "data").glob("*/*.parquet")):
         try:
             reader = parquet.ParquetFile(file)
-            refuse_larger(8 * reader.metadata.num_rows * (width + 3), file, "give a data set that holds its data")
+            columns = {feature.name for feature in features}
+            refuse_larger(8 * _claimed(reader.metadata, width, columns), file, "give a data set that holds its data")
             table = reader.read([*(feature.name for feature in features), "episode_index", "frame_index"])
             frames = table.column("frame_index").to_numpy().astype(float)
             episodes = table.column("episode_index").to_numpy()
@@ -165,6 +166,16 @@ def _episodes(path: Path, features: list[Feature], fps: float, source: str) -> I
         for number in dict.fromkeys(episodes.tolist()):
             rows = episodes == number
             yield int(number), frames[rows] / fps, values[rows]
+
+
+def _claimed(metadata: Any, width: int, columns: set[str]) -> int:
+    """Return how many numbers a file claims: lists of any length are a few bytes where all of them are the same."""
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    chunks = [group.column(k) for group in groups for k in range(group.num_columns)]
+    values = sum(
+        chunk.num_values for chunk in chunks if any(f"{chunk.path_in_schema}.".startswith(f"{c}.") for c in columns)
+    )
+    return max(int(values), int(metadata.num_rows) * width) + 3 * int(metadata.num_rows)
 
 
 def _matrix(column: Any, width: int) -> Array:

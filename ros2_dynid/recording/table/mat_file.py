@@ -12,7 +12,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.table.array_samples import array_names, refuse_larger, samples_of_arrays
+from ros2_dynid.recording.table.array_samples import array_names, limited_memory, refuse_larger, samples_of_arrays
 from ros2_dynid.recording.table.hdf5_file import read_hdf5
 
 MAX_DEPTH = 5
@@ -28,7 +28,8 @@ def read_mat(
     try:
         sizes = [8 * int(np.prod(shape, dtype=float)) for _, shape, _ in scipy.io.whosmat(path)]
         refuse_larger(sum(sizes), path, "give a file that holds its data")
-        variables = _flat(scipy.io.loadmat(path, simplify_cells=True, verify_compressed_data_integrity=True))
+        with limited_memory(path):  # what is inside structures and cells may claim any size
+            variables = _flat(scipy.io.loadmat(path, simplify_cells=True, verify_compressed_data_integrity=True))
     except NotImplementedError:  # version 7.3
         return read_hdf5(path, joint_names, columns, timeless)
     except InputError:
