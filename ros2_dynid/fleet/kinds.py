@@ -82,10 +82,10 @@ def compare_kind(robots: Sequence[Own]) -> Kind:
             usual = rows[~apart[rows]] if np.count_nonzero(~apart[rows]) >= LEAST else rows
             if len(usual) == 0:
                 continue
-            inliers = usual[_inside(x[usual, k], s[usual, k], chance)]
-            mean[k], mean_std[k], spread[k] = _mean_and_spread(x[inliers, k], s[inliers, k])
+            inliers = usual[select_usual(x[usual, k], s[usual, k], chance)]
+            mean[k], mean_std[k], spread[k] = estimate_mean_and_spread(x[inliers, k], s[inliers, k])
             inside = np.isin(rows, inliers)
-            z[rows, k], limit[rows, k] = _distances(x[rows, k], s[rows, k], inside, chance)
+            z[rows, k], limit[rows, k] = compare_with_others(x[rows, k], s[rows, k], inside, chance)
         outliers = np.any(np.abs(z) > limit, axis=1) | apart
         if np.array_equal(outliers, apart):
             break
@@ -94,30 +94,31 @@ def compare_kind(robots: Sequence[Own]) -> Kind:
     return Kind(mean, mean_std, spread, z, limit, shrunk, shrunk_std)
 
 
-def _inside(x: Array, s: Array, chance: float) -> NDArray[np.bool_]:
-    """Return which robots the mean and the spread are taken from: all but those that stand out, found by turns.
-
-    It begins with median and median deviation, which a few that are far off hardly move.
-    """
-    m = len(x)
-    if m < LEAST:
-        return np.ones(m, dtype=bool)
+def guess_usual(x: Array, s: Array, chance: float) -> NDArray[np.bool_]:
+    """Return which robots are near the median, by the median deviation: a few that are far off hardly move both."""
     centre = float(np.median(x))
     deviation = 1.4826 * float(np.median(np.abs(x - centre)))
     spread = np.sqrt(max(deviation**2 - float(np.median(s)) ** 2, 0.0))
-    quantile = -float(stdtrit(max(m - 2, 1), chance))
-    inside = np.abs(x - centre) <= quantile * np.sqrt(spread**2 + s**2)
+    quantile = -float(stdtrit(max(len(x) - 2, 1), chance))
+    return np.asarray(np.abs(x - centre) <= quantile * np.sqrt(spread**2 + s**2))
+
+
+def select_usual(x: Array, s: Array, chance: float) -> NDArray[np.bool_]:
+    """Return which robots the mean and the spread are taken from: all but those that stand out, found by turns."""
+    if len(x) < LEAST:
+        return np.ones(len(x), dtype=bool)
+    usual = guess_usual(x, s, chance)
     for _ in range(ROUNDS):
-        if np.count_nonzero(inside) < LEAST - 1:
+        if np.count_nonzero(usual) < LEAST - 1:
             break
-        z, limit = _distances(x, s, inside, chance)
-        before, inside = inside, ~(np.abs(z) > limit)
-        if np.array_equal(before, inside):
+        z, limit = compare_with_others(x, s, usual, chance)
+        before, usual = usual, ~(np.abs(z) > limit)
+        if np.array_equal(before, usual):
             break
-    return inside if np.count_nonzero(inside) >= LEAST - 1 else np.ones(m, dtype=bool)
+    return usual if np.count_nonzero(usual) >= LEAST - 1 else np.ones(len(x), dtype=bool)
 
 
-def _mean_and_spread(x: Array, s: Array) -> tuple[float, float, float]:
+def estimate_mean_and_spread(x: Array, s: Array) -> tuple[float, float, float]:
     """Return the mean, its std, and the spread between robots beyond their errors (Paule and Mandel).
 
     The spread makes sum w (x - mean)^2 = robots - 1 with w = 1 / (s^2 + spread^2); 0 if the errors alone explain it.
@@ -141,7 +142,7 @@ def _mean_and_spread(x: Array, s: Array) -> tuple[float, float, float]:
     return mean, float(1.0 / np.sqrt(np.sum(w))), float(np.sqrt(square))
 
 
-def _distances(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> tuple[Array, Array]:
+def compare_with_others(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> tuple[Array, Array]:
     """Return how many sigmas each robot is from the others inside, and how many are no chance; NaN with too few.
 
     The spread of a few robots is poorly known: the quantile is Student's with their degrees of freedom.
@@ -149,12 +150,12 @@ def _distances(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> 
     z, limit = np.full(len(x), np.nan), np.full(len(x), np.inf)
     count = np.count_nonzero(inside) - (inside & (np.count_nonzero(inside) <= MANY))
     centre, scatter = np.full(len(x), np.nan), np.full(len(x), np.nan)
-    together = _mean_and_spread(x[inside], s[inside])
+    together = estimate_mean_and_spread(x[inside], s[inside])
     centre[:], scatter[:] = together[0], together[1] ** 2 + together[2] ** 2
     if np.count_nonzero(inside) <= MANY:  # among more, one robot hardly moves the mean of all
         for i in np.flatnonzero(inside & (count >= LEAST - 1)):
             others = inside & (np.arange(len(x)) != i)
-            mean, mean_std, spread = _mean_and_spread(x[others], s[others])
+            mean, mean_std, spread = estimate_mean_and_spread(x[others], s[others])
             centre[i], scatter[i] = mean, mean_std**2 + spread**2
     total = scatter + s**2
     enough = (count >= LEAST - 1) & (total > 0.0)

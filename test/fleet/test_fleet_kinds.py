@@ -12,8 +12,14 @@ import pytest
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from ros2_dynid.fleet import kinds
-from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_kind
+from ros2_dynid.fleet.kinds import (
+    Own,
+    compare_kind,
+    compare_with_others,
+    estimate_mean_and_spread,
+    guess_usual,
+    select_usual,
+)
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import FailedRecording, summarise
@@ -84,34 +90,36 @@ def test_mean_and_spread_of_robots_with_unlike_errors(seed):
     rng = np.random.default_rng(seed)
     s = rng.uniform(0.05, 0.4, 6)
     x = 3.0 + (0.5 if seed % 2 else 0.0) * rng.standard_normal(6) + s * rng.standard_normal(6)
-    found = _mean_and_spread(x, s)
+    found = estimate_mean_and_spread(x, s)
     np.testing.assert_allclose(found, by_hand(x, s), rtol=1e-3, atol=2e-3)
-    assert _mean_and_spread(x[:1], s[:1])[:2] == (x[0], s[0]) and np.isnan(_mean_and_spread(x[:1], s[:1])[2])
+    assert estimate_mean_and_spread(x[:1], s[:1])[:2] == (x[0], s[0]) and np.isnan(
+        estimate_mean_and_spread(x[:1], s[:1])[2]
+    )
     same = np.full(6, 2.5)
-    assert _mean_and_spread(same, s) == (pytest.approx(2.5), pytest.approx(1 / np.sqrt(np.sum(s**-2))), 0.0)
+    assert estimate_mean_and_spread(same, s) == (pytest.approx(2.5), pytest.approx(1 / np.sqrt(np.sum(s**-2))), 0.0)
 
 
 def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
     rng = np.random.default_rng(2)
     x, s = 1.0 + 0.3 * rng.standard_normal(5), np.array([0.1, 0.2, 0.1, 0.3, 0.1])
     inside = np.array([True, True, True, False, True])
-    z, limit = _distances(x, s, inside, 1e-3)
+    z, limit = compare_with_others(x, s, inside, 1e-3)
     for i in range(5):
         others = [k for k in range(5) if inside[k] and k != i]
         mean, mean_std, spread = by_hand(x[others], s[others])
         wanted = (x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2)
         assert z[i] == pytest.approx(wanted, rel=5e-3)
         assert limit[i] == pytest.approx(student.isf(1e-3, len(others) - 1))
-    three = _distances(x[:3], s[:3], np.ones(3, dtype=bool), 1e-3)
+    three = compare_with_others(x[:3], s[:3], np.ones(3, dtype=bool), 1e-3)
     for i in range(3):
         others = [k for k in range(3) if k != i]
         mean, mean_std, spread = by_hand(x[others], s[others])
         assert three[0][i] == pytest.approx((x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2), rel=5e-3)
         assert three[1][i] == pytest.approx(student.isf(1e-3, 1))
-    few, never = _distances(x[:2], s[:2], np.array([True, True]), 1e-3)
+    few, never = compare_with_others(x[:2], s[:2], np.array([True, True]), 1e-3)
     assert np.isnan(few).all() and np.isinf(never).all(), "two robots cannot tell which of them is different"
     many = 1.0 + 0.3 * rng.standard_normal(60)
-    z, limit = _distances(many, np.full(60, 0.1), np.ones(60, dtype=bool), 1e-3)
+    z, limit = compare_with_others(many, np.full(60, 0.1), np.ones(60, dtype=bool), 1e-3)
     mean, mean_std, spread = by_hand(many, np.full(60, 0.1))
     np.testing.assert_allclose(z, (many - mean) / np.sqrt(mean_std**2 + spread**2 + 0.01), rtol=5e-3, atol=1e-3)
     np.testing.assert_allclose(limit, student.isf(1e-3, 59))
@@ -121,16 +129,15 @@ def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
 def test_up_to_forty_robots_each_is_compared_with_the_others_and_of_more_with_all(count):
     rng = np.random.default_rng(count)
     x, s = 1.0 + 0.3 * rng.standard_normal(count), rng.uniform(0.05, 0.2, count)
-    z, _ = _distances(x, s, np.ones(count, dtype=bool), 1e-3)
+    z, _ = compare_with_others(x, s, np.ones(count, dtype=bool), 1e-3)
     for i in range(count):
         who = np.arange(count) != i if count == 40 else np.ones(count, dtype=bool)
-        mean, mean_std, spread = _mean_and_spread(x[who], s[who])
+        mean, mean_std, spread = estimate_mean_and_spread(x[who], s[who])
         assert z[i] == pytest.approx((x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2), rel=1e-9)
 
 
-def test_the_first_guess_of_who_is_usual_is_by_medians(monkeypatch):
+def test_the_first_guess_of_who_is_usual_is_by_medians():
     """|x - median| within Student's quantile of the spread that the median deviation leaves beside the errors."""
-    monkeypatch.setattr(kinds, "ROUNDS", 0)
     s = np.array([0.2, 0.1, 0.2, 0.3, 0.2, 0.2, 0.5])
     for chance in (1e-2, 1e-3):
         x = np.array([0.0, -0.5, 0.5, -0.8, 0.9, 0.3, -0.2])
@@ -142,26 +149,26 @@ def test_the_first_guess_of_who_is_usual_is_by_medians(monkeypatch):
                 y[k] = np.sign(x[k]) * share * student.isf(chance, 5) * np.sqrt(spread2 + s[k] ** 2)
                 wanted = np.abs(y) <= student.isf(chance, 5) * np.sqrt(spread2 + s**2)
                 assert wanted[k] == (share < 1.0)
-                np.testing.assert_array_equal(kinds._inside(y, s, chance), wanted)
+                np.testing.assert_array_equal(guess_usual(y, s, chance), wanted)
     s3, deviation = np.full(3, 0.05), 1.4826 * 0.1
     bound = student.isf(1e-2, 1) * np.sqrt(deviation**2 - 0.05**2 + 0.05**2)  # of three: one degree of freedom
     for share in (0.97, 1.03):
-        three = kinds._inside(np.array([0.0, 0.1, 0.1 + share * bound]), s3, 1e-2)
+        three = guess_usual(np.array([0.0, 0.1, 0.1 + share * bound]), s3, 1e-2)
         assert three.tolist() == [True, True, share < 1.0]
-    calm = kinds._inside(np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.full(5, 0.2), 1e-3)
+    calm = guess_usual(np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.full(5, 0.2), 1e-3)
     assert calm.all(), "their errors explain it, although the others agree"
-    alike = kinds._inside(np.array([1.0, 1.0, 1.0, 1.0, 9.0]), np.full(5, 0.2), 1e-3)
+    alike = guess_usual(np.array([1.0, 1.0, 1.0, 1.0, 9.0]), np.full(5, 0.2), 1e-3)
     np.testing.assert_array_equal(alike, [True] * 4 + [student.isf(1e-3, 3) * 0.2 >= 8.0])
-    assert kinds._inside(np.array([0.0, 99.0]), np.array([0.1, 0.1]), 1e-3).all(), "of two, nobody is usual"
 
 
 def test_two_that_agree_are_usual_beside_one_that_is_far_off_and_all_are_if_nobody_is():
-    two = kinds._inside(np.array([0.0, 0.01, 1e6]), np.full(3, 0.1), 1e-3)
+    two = select_usual(np.array([0.0, 0.01, 1e6]), np.full(3, 0.1), 1e-3)
     assert two.tolist() == [True, True, False]
-    by_turns = kinds._inside(np.array([0.0, 0.1, -0.1, 0.05, 40.0, 1e4]), np.full(6, 0.1), 1e-3)
+    by_turns = select_usual(np.array([0.0, 0.1, -0.1, 0.05, 40.0, 1e4]), np.full(6, 0.1), 1e-3)
     assert by_turns.tolist() == [True, True, True, True, False, False]
     divided = np.array([0.0, 0.0, 10.0, 10.0])  # none is near the middle, by a limit that leaves few inside
-    assert kinds._inside(divided, np.full(4, 0.01), 0.4).all()
+    assert select_usual(divided, np.full(4, 0.01), 0.4).all()
+    assert select_usual(np.array([0.0, 99.0]), np.array([0.1, 0.1]), 1e-3).all(), "of two, nobody is usual"
 
 
 def test_the_chance_of_naming_anybody_is_shared_by_all_robots_and_parameters():

@@ -269,7 +269,7 @@ def sampling_times(
     """
     limits, grid = thresholds or ClockThresholds(), gaps or GridThresholds()
     edges = gap_edges(t, grid.gap_periods * period)
-    even = np.concatenate([_even_times(t[a:b], period) for a, b in itertools.pairwise(edges)])
+    even = np.concatenate([even_times(t[a:b], period) for a, b in itertools.pairwise(edges)])
     if float(np.max(np.abs(t - even))) <= grid.jitter * period or np.any(np.diff(even) <= 0):
         return t, []
     longest = int(np.argmax(np.diff(edges)))
@@ -278,7 +278,7 @@ def sampling_times(
     if np.count_nonzero(used) < limits.samples:
         return t, []
     stamped, regular = (_on_grid(times[part][used], q[part][used], period) for times in (t, even))
-    if _noise_ratio(stamped, regular, 1.0 / period, limits.beyond_motion) > limits.smoother:
+    if noise_ratio(stamped, regular, 1.0 / period, limits.beyond_motion) > limits.smoother:
         return t, []
     jitter = float(np.sqrt(np.mean((t - even) ** 2))) / period
     text = f"the stamps jitter by {jitter:.0%} of a period, the motion does not: taken as even, {1.0 / period:.5g} Hz"
@@ -290,7 +290,7 @@ def gap_edges(t: Array, limit: float) -> NDArray[np.intp]:
     return np.concatenate(([0], np.flatnonzero(np.diff(t) > limit) + 1, [len(t)]))
 
 
-def _even_times(t: Array, period: float) -> Array:
+def even_times(t: Array, period: float) -> Array:
     """Return the times of an even grid for stamps without a gap: each sample has a number, some may be missing.
 
     A message comes late, never early, so a stamp that lies too near to its successor is the one that is off.
@@ -311,7 +311,7 @@ def _on_grid(t: Array, q: Array, period: float) -> Array:
     return interpolate_spline(t, q, grid)
 
 
-def _noise_ratio(first: Array, second: Array, rate: float, beyond_motion: float) -> float:
+def noise_ratio(first: Array, second: Array, rate: float, beyond_motion: float) -> float:
     """Return the noise of the second motion over that of the first: velocity power beyond that of the motion."""
     motion = min(float(np.median(estimate_spectrum([q], rate).motion)) for q in (first, second))
     beyond = min(beyond_motion * motion, rate / 4.0)

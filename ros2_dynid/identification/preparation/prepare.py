@@ -210,7 +210,7 @@ def prepare(
         reference = commands = None
         if part.q_r is not None:
             reference = filter_signal(part.q_r, kernels[0], step)
-            commands = _commands(part, index.astype(int), step, rate, cutoffs.position, gains)
+            commands = filter_commands(part, index.astype(int), step, rate, cutoffs.position, gains)
         second = None if part.second is None else filter_signal(part.second, kernels[0], step)
         pieces.append(
             {
@@ -272,7 +272,9 @@ def _choose_filters(
     return FilterSetup(grid.spectrum, cutoffs, sources), notes
 
 
-def _commands(part: Stretch, index: NDArray[np.intp], step: int, rate: float, cutoff: float, gains: Array) -> Array:
+def filter_commands(
+    part: Stretch, index: NDArray[np.intp], step: int, rate: float, cutoff: float, gains: Array
+) -> Array:
     """Return commanded positions and added efforts of the `step` samples from each of `index`, (N, step, 2, n).
 
     A controller's reference is smooth, and only stamps and steps of its record are not: it is filtered as little as

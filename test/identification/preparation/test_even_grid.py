@@ -14,13 +14,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import PreparationOptions, VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, Spectrum, estimate_spectrum, power_spectrum
 from ros2_dynid.identification.preparation.even_grid import (
-    GridThresholds,
     Stretch,
-    _even_times,
-    _noise_ratio,
-    _on_grid,
-    _with_fresh_efforts,
     even_grid,
+    even_times,
     find_bursts,
     find_repeats,
     gap_edges,
@@ -28,13 +24,14 @@ from ros2_dynid.identification.preparation.even_grid import (
     interpolate_spline,
     measure_period,
     measure_quantum,
+    noise_ratio,
     sampling_times,
     shift_stretch,
 )
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import (
-    _commands,
     differentiate,
+    filter_commands,
     filter_signs,
     join_prepared,
     prepare,
@@ -559,14 +556,14 @@ def test_commands_are_hardly_filtered_and_those_of_every_sample(rate, cutoff, pa
     part = Stretch(t, q_r, q_r, None, np.zeros(600, dtype=bool), q_r=q_r, tau_f=tau_f)
     index = np.arange(120, 480, 3)
     gains = np.array([2.0, -1.0])
-    found = _commands(part, index, 3, rate, cutoff, gains)
+    found = filter_commands(part, index, 3, rate, cutoff, gains)
     assert found.shape == (120, 3, 2, 2)
     every = index[:, None] + np.arange(3)
     np.testing.assert_allclose(found[:, :, 0, 0], q_r[every, 0], atol=0.02)
     if 4.0 * passes < rate / 2:
         assert np.abs(found[:, :, 0, 1]).max() < 0.02, "well beyond"
     np.testing.assert_array_equal(found[:, :, 1], (tau_f * gains)[every])
-    bare = _commands(Stretch(t, q_r, q_r, None, part.bridged, q_r=q_r), index, 3, rate, cutoff, gains)
+    bare = filter_commands(Stretch(t, q_r, q_r, None, part.bridged, q_r=q_r), index, 3, rate, cutoff, gains)
     assert not bare[:, :, 1].any()
 
 
@@ -588,14 +585,15 @@ def test_efforts_that_are_held_are_interpolated_where_they_are_many(share, fille
     held[np.arange(30, 30 + 40 * int(share * 4000), 40)] = True
     kept = np.where(held[:, None], np.roll(tau, 1, axis=0), tau)
     samples = Samples(t, ("a", "b"), q, tau=kept, source="x.csv")
-    found, notes = _with_fresh_efforts(samples, np.zeros(4000, bool), GridThresholds())
-    assert bool(notes) == filled
+    grid = even_grid(samples)
+    (part,) = grid.parts
+    told = "efforts repeat the one before although the positions do not: interpolated"
+    assert any(told in note.text for note in grid.notes) == filled
     assert np.abs(kept - tau).max() > 5e-3  # those that hardly change need not be found
-    np.testing.assert_allclose(found.tau, tau if filled else kept, atol=5e-4)
-    again, none = _with_fresh_efforts(
-        samples, held, GridThresholds()
-    )  # their positions repeat, too: they are left out anyway
-    assert not none and again is samples
+    np.testing.assert_allclose(part.tau, tau if filled else kept, atol=5e-4)
+    q[held] = q[np.flatnonzero(held) - 1]  # where the positions repeat, too, the sample is left out
+    repeated = even_grid(samples.with_arrays(t, samples.arrays() | {"q": q}))
+    assert not any(told in note.text for note in repeated.notes)
 
 
 @pytest.mark.parametrize(("times", "named"), [(0.9, False), (1.1, True)])
@@ -650,11 +648,11 @@ def test_numbers_of_samples_whose_stamps_are_nearly_a_period_late():
     number = np.delete(np.arange(400), [57, 58, 210])
     delay = rng.uniform(0.0, 0.8, len(number))
     delay[0], delay[-1] = 0.0, 0.75
-    found = _even_times(5.0 + 0.01 * (number + delay), 0.01)
+    found = even_times(5.0 + 0.01 * (number + delay), 0.01)
     np.testing.assert_allclose(found, 5.0 + 0.01 * (number + delay.mean()), atol=1e-9)
     delay = np.full(len(number), 0.1)
     delay[[100, 250]] = 0.9  # nearer to its successor's place than to its own: the message came late
-    found = _even_times(5.0 + 0.01 * (number + delay), 0.01)
+    found = even_times(5.0 + 0.01 * (number + delay), 0.01)
     np.testing.assert_allclose(found, 5.0 + 0.01 * (number + delay.mean()), atol=1e-9)
 
 
@@ -663,7 +661,7 @@ def test_where_no_sample_is_lost_each_has_the_number_of_its_place_however_late_i
     delay = rng.uniform(0.0, 1.6, 400)
     delay[[0, -1]] = 0.8
     stamps = 5.0 + 0.01 * np.sort(number + delay)
-    found = _even_times(stamps, 0.01)
+    found = even_times(stamps, 0.01)
     np.testing.assert_allclose(found, 0.01 * number + np.mean(stamps - 0.01 * number), atol=1e-9)
 
 
@@ -676,23 +674,12 @@ def test_stamps_are_judged_by_the_first_minute(begins, even):
     assert (sampling_times(stamps, q, np.ones(7000, dtype=bool), 0.01)[0] is not stamps) == even
 
 
-def test_a_motion_is_on_grid_from_its_first_stamp_on():
-    t = 5.0 + np.cumsum(np.random.default_rng(0).uniform(0.006, 0.014, 400))
-    found = _on_grid(t, np.sin(np.outer(t, OMEGA)), 0.01)
-    grid = t[0] + 0.01 * np.arange(len(found))
-    assert grid[-1] <= t[-1] < grid[-1] + 0.01
-    np.testing.assert_allclose(found, np.sin(np.outer(grid, OMEGA)), atol=1e-5)
-
-
 @pytest.mark.parametrize(("noise", "even"), [(9e-4, True), (1.6e-3, False)])
 def test_an_even_grid_must_leave_half_of_the_noise_at_most(noise, even):
     rng = np.random.default_rng(1)
     true = 0.01 * np.arange(4000)
     stamps = true + rng.uniform(0.0, 0.002, 4000)
     q = np.sin(np.outer(true, OMEGA)) + noise * rng.normal(size=(4000, 3))
-    grid = true + np.mean(stamps - true)
-    ratio = _noise_ratio(*(_on_grid(times, q, 0.01) for times in (stamps, grid)), 100.0, 4.0)
-    assert (0.25 < ratio < 0.5) if even else (0.5 < ratio < 0.95)
     assert (sampling_times(stamps, q, np.ones(4000, dtype=bool), 0.01)[0] is not stamps) == even
 
 
@@ -806,10 +793,10 @@ def test_even_times_of_stamps_that_come_late():
     rng = np.random.default_rng(1)
     true = 5.0 + 0.01 * np.arange(300)
     late = rng.uniform(0.0, 0.004, 300)
-    found = _even_times(true + late, 0.01)
+    found = even_times(true + late, 0.01)
     np.testing.assert_allclose(found, true + late.mean(), atol=1e-9)
     kept = np.delete(np.arange(300), [40, 41, 170])
-    found = _even_times((true + late)[kept], 0.01)
+    found = even_times((true + late)[kept], 0.01)
     np.testing.assert_allclose(found, true[kept] + late[kept].mean(), atol=1e-9)
 
 
@@ -903,7 +890,7 @@ def test_noise_is_the_power_of_the_speed_beyond_four_times_the_motion(hertz):
     for q in (first, second):
         f, P = power_spectrum([np.diff(q, axis=0) * rate], rate)
         powers.append(P[f > beyond].sum(axis=0))
-    assert _noise_ratio(first, second, rate, 4.0) == pytest.approx(np.exp(np.mean(np.log(powers[1] / powers[0]))))
+    assert noise_ratio(first, second, rate, 4.0) == pytest.approx(np.exp(np.mean(np.log(powers[1] / powers[0]))))
 
 
 @pytest.mark.parametrize(
