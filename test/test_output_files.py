@@ -257,3 +257,17 @@ def test_a_slow_rehearsal_is_no_larger_than_its_trajectory(tmp_path):
     )
     sizes = [Path(tmp_path / name).stat().st_size for name in ("a.yaml", "b.yaml")]
     assert sizes[1] < 1.5 * sizes[0]
+
+
+def test_a_folder_is_locked_by_one_and_a_file_is_no_folder(tmp_path):
+    with (
+        locked_folder(tmp_path / "a/b"),
+        pytest.raises(InputError, match="another run"),
+        locked_folder(tmp_path / "a/b"),
+    ):
+        pass
+    with locked_folder(tmp_path / "a/b"):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="the output is a file"), locked_folder(tmp_path / "file"):
+        pass

@@ -40,7 +40,7 @@ MOST_POINTS, LEAST_POINTS = 60_000, 6
 MOST_ROWS, MOST_WORST, MOST_TEXT = 3000, 200, 240
 
 
-def fleet_page(fleet: Fleet) -> str:
+def fleet_page(fleet: Fleet, *, most_points: int = MOST_POINTS) -> str:
     """Return index.html."""
     robots = fleet.robots
     counts: dict[str, int] = {}
@@ -67,7 +67,7 @@ def fleet_page(fleet: Fleet) -> str:
         for key, heading, text in SECTIONS
     )
     script = (Path(__file__).parent / "fleet.js").read_text(encoding="utf-8")
-    return document(f"Fleet of {len(robots)} robots", verdict, facts, links, body, _data(fleet), script)
+    return document(f"Fleet of {len(robots)} robots", verdict, facts, links, body, _data(fleet, most_points), script)
 
 
 def duration_text(seconds: float) -> str:
@@ -98,12 +98,12 @@ def _furthest(row: Array) -> float:
     return float(known[np.argmax(np.abs(known))]) if len(known) else 0.0
 
 
-def _data(fleet: Fleet) -> dict[str, Plain]:
+def _data(fleet: Fleet, most_points: int) -> dict[str, Plain]:
     return {
         "fleet": True,
         "robots": _robots(fleet),
         "kinds": _kinds(fleet),
-        "trends": _trends(fleet),
+        "trends": _trends(fleet, most_points),
         "outliers": [_round_fields(one) for one in fleet.outliers[:MOST_ROWS]],
         "worst": _worst(fleet),
         "failed": [
@@ -151,10 +151,10 @@ def _kinds(fleet: Fleet) -> list[Plain]:
     ]
 
 
-def _trends(fleet: Fleet) -> list[Plain]:
+def _trends(fleet: Fleet, most_points: int) -> list[Plain]:
     """Return the trends, robots whose friction has changed first; long ones thinned out."""
     total = sum(len(one) for one in fleet.trends.values())
-    most = max(LEAST_POINTS, MOST_POINTS // max(total, 1))
+    most = max(LEAST_POINTS, most_points // max(total, 1))
     rows = [(robot, trends) for robot, trends in fleet.trends.items() if any(len(one.time) > 1 for one in trends)]
     rows.sort(key=lambda item: (not any(one.left for one in item[1]), item[0]))
     return [

@@ -125,8 +125,8 @@ def stamp_of(place: str) -> tuple[int, str]:
     if is_url(place):
         system, path = _system(place)
         try:
-            size = sum(int(system.size(name) or 0) for name in _files(system, path))
-            return size, fingerprint([str(system.ukey(name)) for name in _files(system, path)])
+            size = sum(int(system.size(name) or 0) for name in list_files(system, path))
+            return size, fingerprint([str(system.ukey(name)) for name in list_files(system, path)])
         except FileNotFoundError:
             raise InputError("there is no such file", "check the URL", place) from None
         except Exception as error:
@@ -188,7 +188,8 @@ def readable(place: str) -> Iterator[Path | RemoteFile]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _files(system: AbstractFileSystem, path: str) -> list[str]:
+def list_files(system: AbstractFileSystem, path: str) -> list[str]:
+    """Return the files below a folder in order, or the file itself."""
     return sorted(system.find(path)) if system.isdir(path) else [path]
 
 

@@ -109,7 +109,7 @@ class DaskWorkers:
             while len(tasks) < AHEAD * self.count and (task := next_task()) is not None:
                 # By their names Dask knows how long tasks of a kind take, and shows them.
                 key = f"{task.function.__name__}-{uuid4().hex}"
-                future = self._client.submit(_timed, task.function, task.arguments, key=key, pure=False)
+                future = self._client.submit(time_task, task.function, task.arguments, key=key, pure=False)
                 tasks[future] = task
                 completed.add(future)
 
@@ -117,31 +117,32 @@ class DaskWorkers:
         while tasks:
             future = next(completed)
             task = tasks.pop(future)
-            answer = self._result(future)
+            answer = result_of(future)
             result, seconds = (answer, 0.0) if isinstance(answer, Failed) else cast("tuple[object, float]", answer)
             future.release()
             yield Done(task, result, seconds)
             hand_out()
 
-    def _result(self, future: Future) -> object:
-        """Return what a task returned, or Failed if it took its workers with it.
 
-        A result that is lost with its worker is computed again meanwhile.
-        """
-        from distributed import CancelledError, KilledWorker
-        from distributed.comm import CommClosedError
+def result_of(future: Future) -> object:
+    """Return what a task returned, or Failed if it took its workers with it.
 
-        try:
-            return future.result()
-        except KilledWorker:
-            what = "every worker that ran it was lost, probably out of memory"
-            return Failed(what, "look at the workers' logs, and give them more memory")
-        except (CancelledError, CommClosedError):  # the latter while a result is fetched
-            what = "the connection to the scheduler is lost"
-            raise InputError(what, "start the scheduler again and repeat the command: finished work is kept") from None
+    A result that is lost with its worker is computed again meanwhile.
+    """
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        return future.result()
+    except KilledWorker:
+        what = "every worker that ran it was lost, probably out of memory"
+        return Failed(what, "look at the workers' logs, and give them more memory")
+    except (CancelledError, CommClosedError):  # the latter while a result is fetched
+        what = "the connection to the scheduler is lost"
+        raise InputError(what, "start the scheduler again and repeat the command: finished work is kept") from None
 
 
-def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
+def time_task(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
     """Call a function on a worker, which has one core to itself; return the processor time [s] beside the result."""
     before = most_threads.set(1)
     began = time.thread_time()

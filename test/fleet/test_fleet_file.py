@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fleet_results import ROBOT
 from ros2_dynid.errors import InputError
-from ros2_dynid.fleet.fleet_file import Member, load_fleet
+from ros2_dynid.fleet.fleet_file import MOST_ROBOTS, Member, load_fleet
 from ros2_dynid.identification.options import Method
 from ros2_dynid.model.load import find_robot_file
 
@@ -96,3 +97,62 @@ def test_a_refusal_says_where_in_which_file(tmp_path, text, line):
     with pytest.raises(InputError, match=line) as caught:
         fleet(tmp_path, text)
     assert caught.value.source == str(tmp_path / "fleet.yaml")
+
+
+def test_defaults_hold_for_all_robots_and_a_robot_has_the_last_word(tmp_path):
+    for name in ("one", "two", ".hidden"):
+        (tmp_path / "bags" / name).mkdir(parents=True)
+    (tmp_path / "bags/file.txt").touch()
+    text = """
+defaults: {robot: demo3, kind: arm, gains: {waist: 2.0, upper: 3.0}, options: {friction: stribeck, standard: true},
+           validate: check}
+robots:
+  - {id: cell1, recordings: a.mcap, gains: {upper: 4.0}, options: {friction: load}}
+  - {id: cell2, recordings: [b, c], kind: other, gravity: [0, 0, 9.0], robot: demo3}
+folders: [bags]
+"""
+    text = text.replace("waist", ROBOT.active_names[0]).replace("upper", ROBOT.active_names[1])
+    cell1, cell2, one, two = fleet(tmp_path, text)
+    assert [m.id for m in (cell1, cell2, one, two)] == ["cell1", "cell2", "one", "two"]
+    assert cell1.recordings == ("a.mcap",) and cell1.validate == ("check",) and cell1.folder is None
+    assert cell2.recordings == ("b", "c") and (cell1.kind, cell2.kind, one.kind) == ("arm", "other", "arm")
+    assert cell1.options.friction == "load" and cell1.options.standard and cell2.options.friction == "stribeck"
+    first, second = ROBOT.active_names[:2]
+    assert dict(cell1.options.preparation.gains) == {first: 2.0, second: 4.0}
+    assert dict(two.options.preparation.gains) == {first: 2.0, second: 3.0}
+    assert one.folder == tmp_path / "bags/one" and two.folder == tmp_path / "bags/two" and one.recordings == ()
+    assert one.robot is cell1.robot and cell2.robot is not cell1.robot
+    np.testing.assert_allclose(np.abs(cell2.robot.gravity).max(), 9.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{robot: demo3}", "unknown field 'robot'"),
+        ("{defaults: {id: a}, robots: []}", "unknown field 'defaults.id'"),
+        ("{defaults: [1], robots: []}", "defaults is"),
+        ("{robots: none}", "robots is not a list"),
+        ("{robots: [7]}", r"robots\[0\] is '7'"),
+        ("{folders: 7}", "folders is not a list"),
+        ("{folders: [[a]]}", "folders is not a list"),
+        ("{folders: nowhere}", "no such folder"),
+        ("{robots: [{id: '', robot: demo3, recordings: a}]}", "not a valid folder name"),
+        ("{robots: [{id: .., robot: demo3, recordings: a}]}", "not a valid folder name"),
+        ("{robots: [{id: a, robot: demo3, recordings: a, gravity: [1, 2]}]}", "gravity"),
+        ("{robots: [{id: a, robot: demo3, recordings: a, options: 3}], defaults: {options: {}}}", "options is '3'"),
+    ],
+)
+def test_other_wrong_fleet_files_are_refused(tmp_path, text, line):
+    with pytest.raises(InputError, match=line):
+        fleet(tmp_path, text)
+
+
+def test_names_have_a_length_and_fleets_a_size(tmp_path, monkeypatch):
+    fleet(tmp_path, f"robots: [{{id: {'a' * 80}, robot: demo3, recordings: a}}]")
+    with pytest.raises(InputError, match="not a valid folder name"):
+        fleet(tmp_path, f"robots: [{{id: {'a' * 81}, robot: demo3, recordings: a}}]")
+    assert MOST_ROBOTS >= 100_000
+    monkeypatch.setattr("ros2_dynid.fleet.fleet_file.MOST_ROBOTS", 1)
+    fleet(tmp_path, "robots: [{id: a, robot: demo3, recordings: a}]")
+    with pytest.raises(InputError, match="robots is not a list"):
+        fleet(tmp_path, "robots: [{id: a, robot: demo3, recordings: a}, {id: b, robot: demo3, recordings: a}]")

@@ -375,3 +375,19 @@ def test_the_page_is_small_for_a_thousand_robots_and_shows_hostile_names_as_text
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert len(data["robots"]) == 1000 and data["robots"][0]["id"] == "cell7"
     assert len(data["kinds"][0]["z"]) == 1000 and len(data["trends"]) == 1000
+
+
+def test_robots_are_shrunk_by_what_their_recordings_leave_open():
+    """One parameter, in closed form: (x / C + mean / T) / (1 / C + 1 / T)."""
+    rng = np.random.default_rng(1)
+    std = np.array([0.01, 0.2, 0.5, 0.1, 0.3])
+    x = 2.0 + 0.3 * rng.standard_normal(5)
+    found = compare_kind(
+        [Own(np.array([a]), np.array([[s**2]]), np.array([True])) for a, s in zip(x, std, strict=True)]
+    )
+    C, T, mean = std**2, found.spread[0] ** 2, found.mean[0]
+    np.testing.assert_allclose(found.shrunk[:, 0], (x / C + mean / T) / (1 / C + 1 / T), rtol=1e-6)
+    np.testing.assert_allclose(found.shrunk_std[:, 0], 1 / np.sqrt(1 / C + 1 / T), rtol=1e-6)
+    blind = [Own(np.array([a]), np.array([[0.01]]), np.array([k > 0])) for k, a in enumerate(x)]
+    seen = compare_kind(blind)
+    assert seen.shrunk[0, 0] == seen.mean[0] and seen.shrunk_std[0, 0] == seen.spread[0]

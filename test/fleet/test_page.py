@@ -11,9 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fleet_results import page_data, reduced
 from ros2_dynid.fleet.page import fleet_page
-from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
-from ros2_dynid.fleet.summary import Fleet, Outlier, summarise
+from ros2_dynid.fleet.reduce_robot import (
+    RecordingRow,
+    RobotResult,
+)
+from ros2_dynid.fleet.summary import FailedRecording, Fleet, Outlier, summarise
 from ros2_dynid.fleet.trends import FrictionPoint, Trend
 from ros2_dynid.identification.model_file import TorqueError
 
@@ -164,3 +168,48 @@ def test_friction_of_several_joints_that_changed_is_named_joint_by_joint():
     told = found.reason.split("; ")
     assert told == [f"the friction of j{k} left its band on 2023-11-18" for k in range(4)]
     assert found.recordings == 8 and found.seconds == 480.0
+
+
+def test_the_head_of_the_page_says_who_stands_out():
+    few = {f"cell{k}": reduced(f"cell{k}", 1.0 + 0.01 * k) for k in range(5)}
+    calm = summarise({"arm": list(few)}, few, [], {})
+    page = fleet_page(calm)
+    assert "No robot stands out" in page and "could not be used" not in page.split("<script")[0]
+    assert "5 robots, 10 recordings, 10 min in all" in page and "Verdicts: 5 good." in page
+    few["cell1"] = replace(few["cell1"], level="note")
+    few["cell3"] = replace(few["cell3"], level="note")
+    assert "Verdicts: 3 good, 2 note." in fleet_page(summarise({"arm": list(few)}, few, [], {}))
+    many = replace(calm, robots={
+        f"r{k:02d}": replace(calm.robots["cell0"], verdict="stands out", reason=f"reason {k}") for k in range(23)
+    }, failed=(FailedRecording("a", "b", "c"),))  # fmt: skip
+    page = fleet_page(many)
+    assert "r19: reason 19" in page and "3 more robots stand out." in page
+    assert "1 recordings could not be used." in page and "No robot stands out" not in page
+
+
+def test_long_tables_and_texts_are_cut():
+    many = {f"cell{k}": reduced(f"cell{k}", 1.0 + 0.01 * (k % 7)) for k in range(101)}
+    lost = [FailedRecording("a", f"{'p' * 300}/{k}", "r" * 300) for k in range(3001)]
+    data = page_data(fleet_page(summarise({"arm": list(many)}, many, lost, {})))
+    assert len(data["failed"]) == 3000 and len(data["worst"]) == 200
+    assert data["failed"][7]["reason"] == "r" * 240
+    assert data["failed"][7]["recording"] == "p" * 238 + "/7", "the end of a path says most"
+    order = [row["together"] for row in data["worst"]]
+    assert order == sorted(order, reverse=True)
+    assert data["robots"][0]["kind"] == "arm" and data["robots"][3]["recordings"] == 2
+
+
+def test_long_trends_are_thinned_and_numbers_are_rounded():
+    trend = Trend("elbow", tuple(1e9 + k for k in range(100)), tuple(np.arange(100.0) + 0.123456), (0.1,) * 100,
+                  -1.23456, 200.0, None, None, 1e9 + 50)  # fmt: skip
+    robots = {f"cell{k}": reduced(f"cell{k}") for k in range(4)}
+    found = replace(summarise({"arm": list(robots)}, robots, [], {}), trends={name: [trend] for name in robots})
+
+    def shown(**limits):
+        return [one["joints"][0] for one in page_data(fleet_page(found, **limits))["trends"]]
+
+    assert {len(one["t"]) for one in shown()} == {100}
+    assert {len(one["t"]) for one in shown(most_points=1)} == {6}
+    thin = shown(most_points=40)[0]
+    assert len(thin["t"]) == len(thin["y"]) == 10 and thin["t"][0] == 10**9 and thin["t"][-1] == 10**9 + 99
+    assert thin["y"][-1] == 99.12 and thin["low"] == -1.235 and thin["slope"] is None and thin["left"] == 1e9 + 50
