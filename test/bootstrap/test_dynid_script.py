@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.machinery
 import importlib.util
 import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -182,6 +185,85 @@ def test_wheels_get_this_interpreters_folders(script: ModuleType, tmp_path: Path
     script.repair_wheels(tmp_path / "venv", site)
     assert "/opt/python" not in file.read_text()
     assert file.read_text().endswith(f'include;{site}/numpy/_core/include"') or f";{site}/numpy" in file.read_text()
+
+
+# --- locks -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_locks_hold_what_pyproject_asks_for_and_no_address(script: ModuleType) -> None:
+    requirement = pytest.importorskip("packaging.requirements").Requirement
+    pyproject = (ROOT / "pyproject.toml").read_text()
+    files = {stage: (ROOT / "locks" / f"{stage}.txt").read_text() for stage in script.STAGES}
+    for stage, text in files.items():
+        assert script.requirements_hash(pyproject) in text, "pyproject.toml was changed: run .ci/lock"
+        assert "://" not in text
+        entries = re.split(r"\n(?=\w)", (files["run"] + text).partition("\n")[2])
+        locked = [requirement(entry.split(" \\")[0]) for entry in entries if "==" in entry]
+        assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
+        for python in ("3.10", "3.11", "3.12", "3.13", "3.14"):
+            here = {"python_version": python, "python_full_version": f"{python}.1", "platform_machine": "x86_64"}
+            found = {
+                re.sub("[-_.]+", "-", item.name).lower(): str(item.specifier)[2:]
+                for item in locked
+                if item.marker is None or item.marker.evaluate(here)
+            }
+            for name in (*script.STAGES["run"], "ros", *script.STAGES[stage]):
+                for item in map(requirement, script.requirements(pyproject, name)):
+                    if item.marker is None or item.marker.evaluate(here):
+                        assert item.specifier.contains(found[re.sub("[-_.]+", "-", item.name).lower()]), (item, python)
+
+
+def write_wheel(folder: Path, text: str) -> str:
+    """Write a wheel of a package called tiny and return its hash."""
+    folder.mkdir(exist_ok=True)
+    about = "tiny-1.dist-info"
+    with zipfile.ZipFile(folder / "tiny-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", text)
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return hashlib.sha256((folder / "tiny-1-py3-none-any.whl").read_bytes()).hexdigest()
+
+
+def test_locked_packages_need_no_network_the_next_time_and_no_others_are_taken(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real pip: an index, none, and one with another file of the same name and version."""
+    lists = "".join(f"{name} = [\n]\n" for names in script.STAGES.values() for name in names if name != "dependencies")
+    digest = write_wheel(tmp_path / "index", "x = 1\n")
+    for variable in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    checkout = tmp_path / "checkout"
+    (checkout / "locks").mkdir(parents=True)
+    (checkout / ".dynid").mkdir()
+    pyproject = f'dependencies = [\n    "tiny",\n]\nros = [\n]\n{lists}'
+    (checkout / "pyproject.toml").write_text(pyproject)
+    head = f"# {script.requirements_hash(pyproject)}\n"
+    (checkout / "locks/run.txt").write_text(f"{head}tiny==1 \\\n    --hash=sha256:{digest}\n")
+    workshop = script.Workshop(checkout, None)
+    workshop.root.mkdir()
+
+    def installed(cache: str, index: str) -> str:
+        """Return the package's code after a set-up of the environment, which loses the package first."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / index))
+        for item in workshop.site.glob("tiny*"):
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
+        workshop.venv_stamp.write_text(json.dumps({"identity": workshop.identity}))
+        with script.locked(checkout / ".dynid/lock") as lock:
+            workshop.prepare_venv("run", lock)
+        return str((workshop.site / "tiny.py").read_text())
+
+    assert installed("cache", "index") == "x = 1\n"
+    assert installed("cache", "nowhere") == "x = 1\n"
+    (tmp_path / "cache/ros2_dynid/wheels/tiny-1-py3-none-any.whl").write_bytes(b"damaged")
+    assert installed("cache", "index") == "x = 1\n"
+    write_wheel(tmp_path / "index", "evil = 1\n")
+    with pytest.raises(script.SetupError, match=r"another file than the one that locks/ names .*DYNID_LOCK=OFF"):
+        installed("new", "index")
 
 
 # --- stamps: what is found ready, what is done again -----------------------------------------------------------------
