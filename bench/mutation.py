@@ -81,6 +81,7 @@ LIBRARIES = (
     "mujoco",
     "pinocchio",
     "clarabel",
+    "trimesh",
     "rosbags.rosbag2",
 )
 """What a worker imports before it forks, where it is there."""

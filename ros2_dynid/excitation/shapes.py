@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,10 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import read_bytes, read_yaml
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.mdh import inverse, rotation_rpy, transform
+from ros2_dynid.model.mesh_file import MeshError, read_meshes
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.urdf import parse_urdf
 
-MAX_MESH_BYTES = 100_000_000
 MAX_URDF_BYTES = 50_000_000
 PIECES = 4
 """A mesh is covered by at most this many capsules."""
@@ -109,7 +108,7 @@ def missing_note(missing: Sequence[str]) -> tuple[str, ...]:
     """Return the note on links whose mesh could not be read, if there are any."""
     if not missing:
         return ()
-    return (f"collisions are not checked for {', '.join(missing[:6])}: the mesh was not found or is not STL or OBJ",)
+    return (f"collisions are not checked for {', '.join(missing[:6])}: the mesh was not found or cannot be read",)
 
 
 def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:
@@ -217,59 +216,11 @@ def package_folders() -> list[Path]:
 
 
 def read_triangles(file: Path) -> Array | None:
-    """Return the triangles of an STL or OBJ file, shape (k, 3, 3) [m]; None for another format."""
-    data = read_bytes(file, MAX_MESH_BYTES)
-    suffix = file.suffix.lower()
-    if suffix == ".stl":
-        triangles = _binary_stl(data)
-        return _text_vertices(data, b"vertex", 3) if triangles is None else triangles
-    if suffix == ".obj":
-        return _obj(data)
-    return None
-
-
-def _binary_stl(data: bytes) -> Array | None:
-    if len(data) < 84:
-        return None
-    (count,) = struct.unpack_from("<I", data, 80)
-    if len(data) != 84 + 50 * count:
-        return None
-    record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("flags", "<u2")])
-    return _finite(np.frombuffer(data, record, count, 84)["corners"].astype(float))
-
-
-def _text_vertices(data: bytes, keyword: bytes, group: int) -> Array | None:
-    rows = [line.split()[1:4] for line in data.splitlines() if line.split()[:1] == [keyword]]
+    """Return the triangles of an STL, OBJ or Collada file, shape (k, 3, 3) [m]; None if it cannot be read whole."""
     try:
-        points = np.array([[float(x) for x in row] for row in rows])
-        return _finite(points.reshape(-1, group, 3))
-    except ValueError:
+        return np.concatenate([mesh.vertices[mesh.triangles] for mesh in read_meshes(file)])
+    except MeshError:
         return None
-
-
-def _obj(data: bytes) -> Array | None:
-    points = _text_vertices(data, b"v", 1)
-    if points is None:
-        return None
-    corners = points[:, 0]
-    triangles, above = [], 0
-    try:
-        for line in data.splitlines():
-            words = line.split()
-            above += words[:1] == [b"v"]
-            if words[:1] == [b"f"]:
-                index = [int(word.split(b"/")[0]) for word in words[1:]]
-                place = [above + k if k < 0 else k - 1 for k in index]  # below 0: back from the last one above
-                if min(place, default=0) < 0:
-                    return None
-                triangles += [[place[0], place[k], place[k + 1]] for k in range(1, len(place) - 1)]
-        return corners[np.array(triangles, dtype=int)] if triangles else None
-    except (ValueError, IndexError):
-        return None
-
-
-def _finite(triangles: Array) -> Array | None:
-    return triangles if np.all(np.isfinite(triangles)) else None
 
 
 def cover(triangles: Array, pieces: int = PIECES) -> list[tuple[Array, Array, float]]:

@@ -25,9 +25,10 @@ from ros2_dynid.excitation.shapes import (
 from ros2_dynid.model.files import read_bytes
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.mdh import inverse, transform
+from ros2_dynid.model.mesh_file import Colour, Mesh, MeshError
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 from ros2_dynid.model.urdf import parse_urdf
-from ros2_dynid.preview.meshes import GREY, Colour, Mesh, MeshError, decimated, read_meshes
+from ros2_dynid.preview.meshes import GREY, decimated, read_picture_meshes
 
 TRIANGLES = 80_000
 """Largest number of triangles on a page: 1 MB, and software rendering still draws several frames a second."""
@@ -124,7 +125,7 @@ def _body_of(
         raise MeshError(NOT_FOUND)
     if file not in files:
         try:
-            files[file] = read_meshes(file)
+            files[file] = read_picture_meshes(file)
         except (MeshError, OSError) as error:
             files[file] = error if isinstance(error, MeshError) else MeshError(str(error))
     meshes = files[file]

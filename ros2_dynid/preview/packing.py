@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.excitation.collision import Nearest, Shapes
+from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.robot import Array
 from ros2_dynid.preview.bodies import Body
-from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.preview.scene import Appearance, MotionData, Scene
 
 STEPS = 65535

@@ -15,10 +15,10 @@ import numpy as np
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.codegen.text import identifier
 from ros2_dynid.model.from_urdf import ChainOptions
+from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.parameters import Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.preview.bodies import Body, urdf_bodies
-from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.sim.mjcf import MjcfTree, body_tree, mjcf_numbers
 
 VISUAL = {"contype": "0", "conaffinity": "0", "group": "2", "density": "0"}

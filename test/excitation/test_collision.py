@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 
@@ -194,22 +192,6 @@ def test_primitives_missing_meshes_and_files(tmp_path):
         (tmp_path / "s.yaml").write_text(text)
         with pytest.raises(InputError):
             file_capsules(robot, tmp_path / "s.yaml")
-
-
-def test_meshes_of_three_formats(tmp_path):
-    corners = np.random.default_rng(0).normal(size=(3, 3, 3)).astype(np.float32)
-    binary = b"\0" * 80 + struct.pack("<I", 3)
-    for triangle in corners:
-        binary += struct.pack("<12fH", 0, 0, 1, *triangle.ravel(), 0)
-    (tmp_path / "b.stl").write_bytes(binary)
-    lines = ["solid x"] + [f" vertex {x} {y} {z}" for x, y, z in corners.reshape(-1, 3)]
-    (tmp_path / "a.stl").write_text("\n".join(lines))
-    obj = [f"v {x} {y} {z}" for x, y, z in corners.reshape(-1, 3)] + ["f 1 2 3", "f 4/1 5/1 6/1", "f -3 -2 -1"]
-    (tmp_path / "o.obj").write_text("\n".join(obj))
-    for name in ("b.stl", "a.stl", "o.obj"):
-        np.testing.assert_allclose(read_triangles(tmp_path / name), corners, rtol=1e-6)
-    (tmp_path / "c.stl").write_bytes(binary[:100])
-    assert read_triangles(tmp_path / "c.stl") is None or len(read_triangles(tmp_path / "c.stl")) == 0
 
 
 def test_plans_keep_the_margin(ur5):

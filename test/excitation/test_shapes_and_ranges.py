@@ -45,43 +45,6 @@ def binary(triangles):
     return data
 
 
-def test_triangles_of_files(tmp_path):
-    wanted = CORNERS[FACES]
-    (tmp_path / "a.STL").write_bytes(binary(wanted))
-    text = "solid x\n" + "".join(
-        "facet normal 0 0 1\nouter loop\n" + "".join(f"vertex {x:g} {y:g} {z:g}\n" for x, y, z in one) + "endloop\n"
-        for one in wanted
-    )
-    (tmp_path / "b.stl").write_text(text)
-    vertices = "".join(f"v {x:g} {y:g} {z:g} 0.5 0.5 0.5\n" for x, y, z in CORNERS)
-    faces = "".join(f"f {a + 1}/1/2 {b + 1}//3 {c + 1}\n" for a, b, c in FACES[:-1])
-    (tmp_path / "c.obj").write_text(f"# a comment\n{vertices}vn 1 0 0\n{faces}f -3 -2 -1\n")
-    for name in ("a.STL", "b.stl", "c.obj"):
-        np.testing.assert_allclose(shapes.read_triangles(tmp_path / name), wanted)
-    (tmp_path / "quad.obj").write_text(vertices + "f 1 2 3 4\n")
-    np.testing.assert_allclose(shapes.read_triangles(tmp_path / "quad.obj"), CORNERS[[[0, 1, 2], [0, 2, 3]]])
-    first, last = vertices.splitlines()[:3], vertices.splitlines()[3:]
-    (tmp_path / "parts.obj").write_text("\n".join([*first, "f -3 -2 -1", *last, "f -1 1 -2", "f"]))
-    seen = CORNERS[[[0, 1, 2], [len(CORNERS) - 1, 0, len(CORNERS) - 2]]]
-    np.testing.assert_allclose(shapes.read_triangles(tmp_path / "parts.obj"), seen, err_msg="back from the face")
-    for name, data in (
-        ("x.dae", b"<x/>"),
-        ("before.obj", (vertices + f"f -1 -2 -{len(CORNERS) + 1}\n").encode()),
-        ("zero.obj", ("\n".join([*first, "f 0 1 2", *last])).encode()),
-        ("short.stl", bytes(83)),
-        ("none.obj", vertices.encode()),
-        ("far.obj", (vertices + "f 1 2 9\n").encode()),
-        ("odd.obj", (vertices + "f a b c\n").encode()),
-        ("nan.stl", binary(np.full((1, 3, 3), np.nan))),
-        ("cut.stl", b"vertex 0 0 0\nvertex 1 0 0\n"),
-    ):
-        (tmp_path / name).write_bytes(data)
-        found = shapes.read_triangles(tmp_path / name)
-        assert found is None or not len(found), name
-    (tmp_path / "more.stl").write_bytes(binary(wanted) + b"x")
-    assert shapes.read_triangles(tmp_path / "more.stl") is None or not len(shapes.read_triangles(tmp_path / "more.stl"))
-
-
 def test_where_meshes_are_looked_for(tmp_path, monkeypatch):
     urdf = tmp_path / "pkg" / "urdf" / "r.urdf"
     for file in (

@@ -20,10 +20,11 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.collision import Nearest, Shapes
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.preview import chromium, page
 from ros2_dynid.preview.bodies import Body, limit_triangles, stick_between, sticks, urdf_bodies
-from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, indexed, read_meshes
+from ros2_dynid.preview.meshes import GREY, indexed
 from ros2_dynid.preview.packing import packed_appearance, packed_motion, packed_scene
 from ros2_dynid.preview.page import as_json, document, part, preview_page
 from ros2_dynid.preview.scene import Tip, appearance, moment_of_least, motion_data, sampled_path, scene
@@ -229,61 +230,6 @@ def test_what_is_affordable_is_shared_from_the_smallest_up(monkeypatch):
         limit_triangles(bodies(*counts))
         assert set(asked) == {most}, counts
     assert [body.kind for body in limit_triangles([Body("b", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])] == ["box"]
-
-
-DAE = """<?xml version="1.0"?>
-<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
-<asset><created>2020-01-01T00:00:00</created><modified>2020-01-01T00:00:00</modified>
-<unit name="x" meter="{unit}"/><up_axis>{up}</up_axis></asset>
-<library_effects><effect id="e"><profile_COMMON><technique sid="c"><phong>
-<diffuse><color>0.25 1.5 0.75 0.5</color></diffuse></phong></technique></profile_COMMON></effect></library_effects>
-<library_materials><material id="m"><instance_effect url="#e"/></material></library_materials>
-<library_geometries><geometry id="g"><mesh><source id="s"><float_array id="f" count="9">{points}</float_array>
-<technique_common><accessor source="#f" count="3" stride="3"><param name="X" type="float"/>
-<param name="Y" type="float"/><param name="Z" type="float"/></accessor></technique_common></source>
-<vertices id="v"><input semantic="POSITION" source="#s"/></vertices>
-<triangles count="1" material="m"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p></triangles>
-</mesh></geometry></library_geometries>
-<library_visual_scenes><visual_scene id="vs"><node id="n"><translate>10 0 0</translate><instance_geometry url="#g">
-<bind_material><technique_common><instance_material symbol="m" target="#m"/></technique_common></bind_material>
-</instance_geometry></node></visual_scene></library_visual_scenes>
-<scene>{scene}</scene></COLLADA>
-"""
-SHOWN = '<instance_visual_scene url="#vs"/>'
-
-
-def test_a_collada_file_is_placed_scaled_turned_and_coloured(tmp_path):
-    pytest.importorskip("collada")
-    points = np.array([[1.0, 2.0, 3.0], [4.0, 2.0, 3.0], [1.0, 5.0, 7.0]])
-    text = " ".join(map(str, points.ravel()))
-    file = tmp_path / "x.dae"
-    for up, turned in (
-        ("Z_UP", lambda p: p), ("Y_UP", lambda p: np.stack((p[:, 0], -p[:, 2], p[:, 1]), axis=1)),
-        ("X_UP", lambda p: np.stack((-p[:, 1], -p[:, 2], p[:, 0]), axis=1)),
-    ):  # fmt: skip
-        file.write_text(DAE.format(unit=0.01, up=up, points=text, scene=SHOWN))
-        (mesh,) = read_meshes(file)
-        wanted = 0.01 * turned(points + np.array([10.0, 0.0, 0.0]))
-        np.testing.assert_allclose(mesh.vertices[mesh.triangles[0]], wanted, atol=1e-7)
-        assert mesh.colour == (0.25, 1.0, 0.75, 1.0)
-    file.write_text(DAE.format(unit=1.0, up="Z_UP", points=text.replace("7.0", "inf"), scene=SHOWN))
-    with pytest.raises(MeshError, match="not finite"):
-        read_meshes(file)
-    file.write_text(DAE.format(unit=1.0, up="Z_UP", points=text, scene=""))
-    with pytest.raises(MeshError):
-        read_meshes(file)
-
-
-@pytest.mark.parametrize(("name", "most"), [("x.obj", 20_000_000), ("x.DAE", 20_000_000), ("x.stl", 20_000_000)])
-def test_text_over_20_mb_is_not_read(tmp_path, name, most):
-    file = tmp_path / name
-    with file.open("wb") as handle:
-        handle.truncate(most + 1)
-    if name == "x.stl":
-        with file.open("r+b") as handle:
-            handle.write(b"solid x")
-    with pytest.raises(MeshError, match="20 MB are more than the 20 MB"):
-        read_meshes(file)
 
 
 def test_shapes_of_a_urdf_lie_where_their_origin_says(tmp_path):

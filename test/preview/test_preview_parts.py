@@ -17,10 +17,11 @@ from ros2_dynid.excitation.limits import Caps, bounds_of, use_by_joint
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 from ros2_dynid.preview.bodies import colour_of, named_colours, read_rgba, sticks
-from ros2_dynid.preview.meshes import Mesh, indexed
+from ros2_dynid.preview.meshes import indexed
 from ros2_dynid.preview.scene import (
     appearance,
     moment_of_least,

@@ -19,9 +19,10 @@ from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.mesh_file import Mesh, MeshError
 from ros2_dynid.preview import bodies
 from ros2_dynid.preview.bodies import TRIANGLES, urdf_bodies
-from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, decimated, indexed, read_meshes
+from ros2_dynid.preview.meshes import GREY, decimated, indexed
 from ros2_dynid.preview.packing import packed_scene
 from ros2_dynid.preview.page import preview_page
 from ros2_dynid.preview.scene import appearance, moment_of_least, scene
@@ -125,7 +126,7 @@ def test_a_mesh_has_its_own_colour_before_the_urdfs_and_is_read_once(tmp_path, m
     triangle = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     red, read = (1.0, 0.0, 0.0, 1.0), []
     meshes = [replace(indexed(triangle), colour=red), indexed(triangle)]
-    monkeypatch.setattr(bodies, "read_meshes", lambda file: read.append(file) or meshes)
+    monkeypatch.setattr(bodies, "read_picture_meshes", lambda file: read.append(file) or meshes)
     blue = '<material name="x"><color rgba="0 0 1 1"/></material>'
     for material, other in ((blue, (0.0, 0.0, 1.0, 1.0)), ("", GREY)):
         read.clear()
@@ -144,7 +145,7 @@ def test_a_mesh_that_cannot_be_read_is_noted_for_all_its_links(tmp_path, monkeyp
         read.append(file)
         raise error
 
-    monkeypatch.setattr(bodies, "read_meshes", fail)
+    monkeypatch.setattr(bodies, "read_picture_meshes", fail)
     file, robot = with_meshes(tmp_path)
     found, notes = urdf_bodies(robot, file)
     assert found == [] and notes == (f"drawn without its mesh: a, b: {error}",) and len(read) == 1
@@ -272,23 +273,6 @@ def test_decimation_keeps_small_meshes_and_the_extent_of_large_ones():
     assert coarse.colour == (1, 0, 0, 1)
     radius = np.linalg.norm(coarse.vertices, axis=1)
     assert radius.min() > 0.97 and radius.max() <= 1.0 + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "why"),
-    [
-        ("a.dae", b'<!DOCTYPE x [<!ENTITY a "b">]><COLLADA/>', "DOCTYPE"),
-        ("a.dae", b"<COLLADA", "not XML"),
-        ("a.dae", b"<x/>", "not a readable Collada"),
-        ("a.stl", b"solid nothing", "not a readable STL"),
-        ("a.png", b"", "not a readable STL"),
-    ],
-)
-def test_a_mesh_that_is_none_is_refused(tmp_path, name, data, why):
-    pytest.importorskip("collada")
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(MeshError, match=why):
-        read_meshes(tmp_path / name)
 
 
 def test_hostile_names_stay_text():

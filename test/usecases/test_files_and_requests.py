@@ -17,10 +17,10 @@ from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import save_trajectory
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 from ros2_dynid.preview.bodies import Body
-from ros2_dynid.preview.meshes import Mesh
 from ros2_dynid.sim.mjcf import body_tree
 from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
 from ros2_dynid.usecases.mjcf import add_shapes, link_names, mjcf_files, stl_bytes
