@@ -44,7 +44,7 @@ def load(mass=2.0):
 
 def test_the_shipped_drivers_are_those_of_ur_and_franka():
     drivers = SHIPPED
-    assert set(drivers) == {"ur", "franka", "feedforward"}
+    assert set(drivers) == {"ur", "ur_torque", "franka", "feedforward"}
     assert drivers["ur"].type == "ur_msgs/srv/SetPayload" and drivers["franka"].type == "franka_msgs/srv/SetLoad"
     sent = checked_for(drivers["ur"], robot(), load(), 0.01, STD, BARS)
     assert filled(drivers["ur"], sent)["payload.ixy"] == pytest.approx(sent.inertia[0, 1])

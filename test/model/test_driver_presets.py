@@ -11,11 +11,11 @@ import yaml
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.driver_presets import load_preset, preset_names, read_preset, with_driver
-from ros2_dynid.model.efforts import AddedEffort, MeasuredEffort, declare_added_effort
+from ros2_dynid.model.efforts import AddedEffort, MeasuredEffort, added_beyond_model, declare_added_effort
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Limits, Robot
 
-WANTED = {"ur", "franka", "lbr_fri", "kinova_gen3", "kinova_jaco", "xarm", "piper", "openarm", "so101"}
+WANTED = {"ur", "ur_torque", "franka", "lbr_fri", "kinova_gen3", "kinova_jaco", "xarm", "piper", "openarm", "so101"}
 
 
 def arm(names, **more):
@@ -44,6 +44,17 @@ def test_a_ur_adds_gravity_and_a_share_of_friction_joint_by_joint():
     shares = [0.8, 0.8, 0.7, 0.8, 0.8, 0.8]
     assert [joint.adds for joint in robot.joints] == [AddedEffort(True, True, share) for share in shares]
     assert all(joint.measures == MeasuredEffort() for joint in robot.joints)
+
+
+def test_the_efforts_of_a_ur_are_currents_or_torques_without_gravity_and_all_else_is_the_same():
+    currents, torques = load_preset("ur"), load_preset("ur_torque")
+    robot = with_driver(arm(torques.joints), torques)
+    assert all(joint.measures == MeasuredEffort(gravity=False) for joint in robot.joints)
+    beyond = added_beyond_model(robot)
+    assert beyond is not None and not beyond.gravity.any(), "what the model lacks is not subtracted again"
+    others = set(currents.facts) - {"launch", "effort", "measures"}
+    assert all(currents.facts[key] == torques.facts[key] for key in others)
+    assert (currents.adds, currents.payload) == (torques.adds, torques.payload)
 
 
 def test_what_a_description_says_stays_and_other_joints_are_left_alone():
