@@ -26,7 +26,7 @@ class SteadyTime:
 
     def __init__(self) -> None:
         """Begin with the first time given."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._leapt = 0.0
         self._simulated = self._now = 0.0
         self._changed = self._real = 0.0
@@ -34,18 +34,18 @@ class SteadyTime:
 
     def heard(self, stamp: float) -> None:
         """Take the stamp [s] of a joint state: the simulated time is at least that."""
-        with self._lock:
+        with self.lock:
             if not -BACK <= stamp - self._stamp <= 0.0:  # jitter does not take time back, a clock that was set does
                 self._stamp = stamp
 
     def ns_of(self, stamp_ns: int) -> int:
         """Return a stamp [ns] of the simulated clock in the time that `at` gives; 0, for none, stays 0."""
-        with self._lock:
+        with self.lock:
             return stamp_ns - round(1e9 * self._leapt) if stamp_ns else 0
 
     def at(self, simulated: float, real: float) -> float:
         """Return the time [s] when the simulated clock says `simulated` and the machine's own one `real` [s]."""
-        with self._lock:
+        with self.lock:
             if 0.0 < self._stamp - simulated < AHEAD:
                 simulated = self._stamp
             if simulated != self._simulated:

@@ -104,7 +104,7 @@ def braking(
     # a controller that is off makes up for it on the way to the first point: no point comes before it can have
     caught_up = float(np.max(braking_time(still, a, error, speed_error)))
     t = np.append(np.arange(DENSE, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
-    joins = [instant >= caught_up and _joins(instant, T, dq, limits.velocity, off) for instant in t[:-1]]
+    joins = [instant >= caught_up and joins_within_limit(instant, T, dq, limits.velocity, off) for instant in t[:-1]]
     t = t[np.argmax([*joins, True]) :]
     points = [expected.at(lead + float(instant)) for instant in t[:-1]]
     positions = np.array([*(point[0] for point in points), end])
@@ -144,7 +144,7 @@ def stop_with_margin(
     return None
 
 
-def _joins(t: float, T: float, dq: Array, v: Array, error: Array) -> bool:
+def joins_within_limit(t: float, T: float, dq: Array, v: Array, error: Array) -> bool:
     """Return whether a cubic that starts `error` behind is on a stop of length T [s] after t within speed v.
 
     Its speed is |dq| - c s + k s (1 - s) with s in 0..1, c = |dq| t / T and k = 6 error / t; the greatest is

@@ -35,7 +35,7 @@ class Session:
         """Record `topic`; the ring buffer holds the last `buffered` messages."""
         self._topic = topic
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=buffered)
-        self._writer: BagWriter | None = None
+        self.writer: BagWriter | None = None
         self._channel = 0
         self._stamps = array("q")  # 8 bytes a message: a recording may take hours
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Session:
     @property
     def path(self) -> Path | None:
         """Where the bag being written is."""
-        writer = self._writer
+        writer = self.writer
         return None if writer is None else writer.path
 
     @property
@@ -61,30 +61,30 @@ class Session:
                 self.statistics.take(message)
                 return
             self._buffer.append((received_ns, message))
-            if self._writer is None:
+            if self.writer is None:
                 return
             try:
-                self._write(self._writer, message, received_ns)
+                self._write(self.writer, message, received_ns)
             except WriteError as error:
                 self._fail(error)
 
     def begin(self, path: Path, since_ns: int) -> None:
         """Start a bag with the buffered messages since `since_ns`; they are on disk on return."""
         with self._lock:
-            if self._writer is not None:
-                raise InputError(f"already recording into {self._writer.path}", "stop that first")
+            if self.writer is not None:
+                raise InputError(f"already recording into {self.writer.path}", "stop that first")
             writer = BagWriter(path)
             self._channel = writer.add_topic(self._topic)
             self.statistics, self._stamps, self.failure = LiveStatistics(), array("q"), None
             for received, message in [item for item in self._buffer if item[0] >= since_ns]:
                 self._write(writer, message, received)
             writer.flush()
-            self._writer = writer
+            self.writer = writer
 
     def end(self) -> Summary:
         """Close the bag and return its summary."""
         with self._lock:
-            writer, self._writer = self._writer, None
+            writer, self.writer = self.writer, None
         if writer is None:
             raise self.failure or InputError("nothing is being recorded", "start a recording")
         statistics = self.statistics
@@ -121,16 +121,16 @@ class Session:
         Return the writing error since the last call, once.
         """
         with self._lock:
-            if self._writer is not None:
+            if self.writer is not None:
                 try:
-                    self._writer.poll()
+                    self.writer.poll()
                 except WriteError as error:
                     self._fail(error)
             news, self._failure_reported = None if self._failure_reported else self.failure, True
         return news
 
     def _fail(self, error: WriteError) -> None:
-        self.failure, self._writer, self._failure_reported = error, None, False
+        self.failure, self.writer, self._failure_reported = error, None, False
 
     def _write(self, writer: BagWriter, message: bytes, received_ns: int) -> None:
         writer.write(self._channel, message, received_ns)

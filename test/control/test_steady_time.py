@@ -114,7 +114,7 @@ def test_one_thread_at_a_time(ask):
     steady = SteadyTime()
     steady.at(100.0, 10.0)
     other = threading.Thread(target=ask, args=(steady,), daemon=True)
-    with steady._lock:
+    with steady.lock:
         other.start()
         other.join(0.1)
         assert other.is_alive()

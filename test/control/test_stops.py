@@ -16,11 +16,11 @@ from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motio
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import (
     SHORTEST,
-    _joins,
     approach_reference,
     braking,
     braking_time,
     catching_up_time,
+    joins_within_limit,
     motion_extent,
     start_time,
     stop_with_margin,
@@ -290,7 +290,7 @@ def test_a_point_joins_where_the_cubic_that_catches_up_keeps_the_speed_limit(see
         u, c, k = np.abs(dq), np.abs(dq) * t / T, 6 * error / t
         top = np.max((u - c * s + k * s * (1 - s)) / v)
         if abs(top - 1.0) > 1e-6:
-            assert _joins(t, T, dq, v, error) == (top < 1.0)
+            assert joins_within_limit(t, T, dq, v, error) == (top < 1.0)
             most.append(top)
     assert min(most) < 1.0 < max(most)
 

@@ -416,7 +416,7 @@ def test_a_database_that_lists_more_than_it_can_hold(tmp_path):
         )
     file = SqliteFile(path)
     for spare, blocks in ((0, 1), (-1, 0)):
-        file._size = 3 * (1000 + 8) + spare - (1 << 20)
+        file.size = 3 * (1000 + 8) + spare - (1 << 20)
         assert len(list(file.blocks([1]))) == blocks
         assert file.warnings == (
             [] if blocks else ["the database is damaged: it lists more messages than the file can hold"]

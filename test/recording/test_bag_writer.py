@@ -120,7 +120,7 @@ def test_messages_are_numbered_by_channel_and_keep_both_their_times(tmp_path):
         writer.write_joint_states(b, ("a",), np.array([START + 60, START + 55]), [np.ones((2, 1)), None, None])
         writer.write(a, payload(1), START + 45)
         writer.write(b, payload(2), START + 70, 0)
-        writer._sequence[b] = 2**32 - 1
+        writer.sequence[b] = 2**32 - 1
         writer.write_joint_states(b, ("a",), np.array([START + 80, START + 81]), [np.ones((2, 1)), None, None])
         writer.write(b, payload(3), START + 82)
     with (tmp_path / "bag" / "bag_0.mcap").open("rb") as stream:

@@ -140,7 +140,7 @@ def test_a_disk_that_fails_ends_the_bag_and_is_told_once(tmp_path, monkeypatch, 
     def fail(*_):
         raise error
 
-    writer = session._writer
+    writer = session.writer
     monkeypatch.setattr(writer, when, fail)
     if when == "write":
         session.take(states_at([1])[0], 1)

@@ -86,7 +86,7 @@ def irls(information: Information, slopes: Information, weights: Array, prior: A
     return add_error_bars(information, solution, weights, Method.IRLS, moments=moments)
 
 
-def _scale(size: Array) -> float:
+def robust_scale(size: Array) -> float:
     """Return the robust standard deviation of errors of that size: Huber's proposal 2, started from the median.
 
     The median alone is blind to errors that come with every reversal of a joint: too few to move it, many to ignore.
@@ -113,7 +113,7 @@ def _robust_scales(chunks: Iterable[NumberedRows], value: Array, n: int, blocks:
         e = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value))
         for j in range(n):
             errors[j].append(e[j, rows.keep[j] & counts])
-    scales = np.array([_scale(np.concatenate(e)) for e in errors])
+    scales = np.array([robust_scale(np.concatenate(e)) for e in errors])
     return np.asarray(np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300))
 
 

@@ -60,16 +60,16 @@ def drive_gains(
     n = together.n
     value, std = np.full(n, np.nan), np.full(n, np.nan)
     for j in range(n):
-        share, error = _one_joint(together, j, np.eye(len(LINK))[LINK.index("M")], free=True)
-        _store(value, std, j, share / mass, error / mass)
+        share, error = measure_share(together, j, np.eye(len(LINK))[LINK.index("M")], free=True)
+        keep_gain(value, std, j, share / mass, error / mass)
     from_mass = tuple(bool(x) for x in np.isfinite(value))
     if not any(from_mass):
         raise InputError("no joint feels the load's mass", "take a heavier load and move the arm against gravity")
-    load, draws = _measured_load(together, value, mass)
+    load, draws = measure_load(together, value, mass)
     for k in np.flatnonzero(~np.isfinite(value)):
-        share, error = _one_joint(together, int(k), load, free=False)
-        shares = [_one_joint(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
-        _store(value, std, int(k), share, float(np.hypot(error, np.std(shares))))
+        share, error = measure_share(together, int(k), load, free=False)
+        shares = [measure_share(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
+        keep_gain(value, std, int(k), share, float(np.hypot(error, np.std(shares))))
     return Gains(value, std, from_mass)
 
 
@@ -105,13 +105,15 @@ def gains_at_once(together: Information, load: Array) -> Gains:
     return Gains(np.where(good, value, np.nan), np.where(good, std, np.nan), (True,) * n)
 
 
-def _store(value: Array, std: Array, j: int, share: float, error: float) -> None:
+def keep_gain(value: Array, std: Array, j: int, share: float, error: float) -> None:
     """Keep g = 1 / share if it is well determined."""
     if share != 0.0 and np.isfinite(error) and error < LARGEST_GAIN_STD * abs(share):
         value[j], std[j] = 1.0 / share, error / share**2
 
 
-def _one_joint(together: Information, j: int, direction: Array, *, free: bool, bar: bool = True) -> tuple[float, float]:
+def measure_share(
+    together: Information, j: int, direction: Array, *, free: bool, bar: bool = True
+) -> tuple[float, float]:
     """Return how much of `direction`, shape (10,), the load has in the units of joint j, and its standard deviation.
 
     free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`. bar: whether the
@@ -136,7 +138,7 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool, b
     return float(solution.value[-1]), float(np.sqrt(covariance[-1, -1]))
 
 
-def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:
+def measure_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:
     """Return the ten parameters of the load from the joints whose gains are known, and draws around them.
 
     What the gains have in common cancels when all ten are scaled to the mass given.

@@ -102,10 +102,10 @@ def compare_joints(
         spread = np.sqrt(own + slope @ (covariance + others) @ slope / total**2)
         if 0.0 < spread < WEAK:
             scale[j], std[j] = value, spread
-    return Agreement(scale, std, *_between(scale, std))
+    return Agreement(scale, std, *find_disagreement(scale, std))
 
 
-def _between(scale: Array, std: Array) -> tuple[float, tuple[int, ...]]:
+def find_disagreement(scale: Array, std: Array) -> tuple[float, tuple[int, ...]]:
     """Return the variance of the mean scale by the scatter between joints, and the joints that contradict the rest.
 
     The joint without which the others agree best is named, and so on until the rest agree: a joint with narrow bars

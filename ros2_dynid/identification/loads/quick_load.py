@@ -58,7 +58,7 @@ def quick_load(
     weights = 1.0 / own_errors(alone)
     load = np.zeros(len(LINK))
     for _ in range(ROUNDS):
-        mean, std = _prior(load, layout.n_delay)
+        mean, std = compact_body_prior(load, layout.n_delay)
         value = solve(update_filter(start_filter(mean, std), weighted_triangle(alone, weights).R)).value
         load = value[layout.load]
         weights = 1.0 / error_levels(alone, value, weights)
@@ -89,7 +89,7 @@ def quick_load(
         return replace(free, significant=False)
 
 
-def _prior(load: Array, n_delay: int) -> tuple[Array, Array]:
+def compact_body_prior(load: Array, n_delay: int) -> tuple[Array, Array]:
     """Return mean and standard deviation of delay and load before the data, around the body at the centre of `load`."""
     M = max(float(load[9]), 0.0)
     c = load[6:9] / M if M > 0.0 else np.zeros(3)

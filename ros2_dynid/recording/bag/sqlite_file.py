@@ -39,15 +39,15 @@ class SqliteFile:
         if path.suffix in (".zstd", ".zst"):
             self._folder = tempfile.TemporaryDirectory(prefix="dynid-")  # goes with this object
             self._database = self._unpacked(Path(self._folder.name) / "bag.db3")
-        self._size = self._database.stat().st_size
+        self.size = self._database.stat().st_size
         page, whole = self._announced()
-        self._truncated = whole > self._size
+        self._truncated = whole > self.size
         if self._truncated:
-            missing = whole - self._size
+            missing = whole - self.size
             self._warn(
                 f"the file is cut: {missing} of {whole} bytes ({100 * missing / whole:.2g} %) are missing at its end"
             )
-            if self._size % page:
+            if self.size % page:
                 self._database = self._whole_pages(page)
         with self._connect() as connection:
             try:
@@ -63,7 +63,7 @@ class SqliteFile:
             f"WHERE topic_id IN ({marks}) AND length(data) <= {MAX_MESSAGE} ORDER BY rowid"
         )
         with self._connect() as connection:
-            remaining = self._size + (1 << 20)
+            remaining = self.size + (1 << 20)
             for rows in self._batches(connection, query, channel_ids):
                 valid_rows = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
                 remaining -= sum(len(row[2]) for row in valid_rows) + 8 * len(rows)
@@ -115,7 +115,7 @@ class SqliteFile:
         self._folder = tempfile.TemporaryDirectory(prefix="dynid-")  # goes with this object
         copy = Path(self._folder.name) / "cut.db3"
         shutil.copyfile(self._database, copy)
-        os.truncate(copy, self._size - self._size % page)
+        os.truncate(copy, self.size - self.size % page)
         return copy
 
     @contextmanager
@@ -142,7 +142,7 @@ class SqliteFile:
 
     def _step_budget(self) -> Callable[[], bool]:
         """Return what ends a query that takes more steps than a file of this size can need."""
-        remaining = iter(range(100 + self._size // _STEPS))
+        remaining = iter(range(100 + self.size // _STEPS))
         return lambda: next(remaining, None) is None
 
     def _unpacked(self, target: Path) -> Path:

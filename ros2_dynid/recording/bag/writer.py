@@ -270,7 +270,7 @@ class BagWriter:
         self._custom = dict(custom or {})
         self._compression = compression
         self._topics: dict[int, TopicInfo] = {}
-        self._sequence: dict[int, int] = {}
+        self.sequence: dict[int, int] = {}
         self._schemas: list[bytes] = []
         self._channels: list[bytes] = []
         self._chunk_indexes: list[bytes] = []
@@ -318,7 +318,7 @@ class BagWriter:
             self._check_open()
             key = len(self._topics) + 1
             self._topics[key] = TopicInfo(topic, kind, text, type_hash, latched)
-            self._sequence[key] = 0
+            self.sequence[key] = 0
             self._schemas.append(schema(key, kind, text))
             details = {"offered_qos_profiles": qos_text(latched), "topic_type_hash": type_hash}
             self._channels.append(channel(key, key, topic, details))
@@ -336,7 +336,7 @@ class BagWriter:
         publish_time = log_time if publish_time is None else publish_time
         with self._lock:
             self._check_open()
-            data = message(channel, self._sequence[channel], log_time, publish_time, payload)
+            data = message(channel, self.sequence[channel], log_time, publish_time, payload)
             self._add(channel, np.array([log_time], np.int64), np.array([len(data)], np.int64), data)
             self._flush_if_due()
 
@@ -363,7 +363,7 @@ class BagWriter:
         head["log"] = head["publish"] = stamps
         step = max(1, CHUNK_BYTES // size)
         with self._lock:
-            head["sequence"] = self._sequence[channel] + np.arange(len(rows))  # modulo 2**32
+            head["sequence"] = self.sequence[channel] + np.arange(len(rows))  # modulo 2**32
             rows[:, :RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
             for begin in range(0, len(rows), step):
                 self._check_open()
@@ -373,7 +373,7 @@ class BagWriter:
 
     def _add(self, channel: int, stamps: Ints, sizes: Ints, data: bytes) -> None:
         self._chunk.add(channel, stamps, sizes, data)
-        self._sequence[channel] += len(stamps)
+        self.sequence[channel] += len(stamps)
 
     def poll(self) -> None:
         """Write the chunk if it is a quarter of a second old: call it from a timer, for when messages stop coming."""

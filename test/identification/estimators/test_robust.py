@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.robust import _scale, reweight_rows
+from ros2_dynid.identification.estimators.robust import reweight_rows, robust_scale
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
@@ -146,10 +146,10 @@ def test_rows_are_weighted_anew_until_nothing_moves():
 def test_the_robust_scale_is_the_standard_deviation_of_gaussian_errors_and_not_of_outliers():
     rng = np.random.default_rng(0)
     size = np.abs(rng.normal(0.0, 3.0, 20_000))
-    assert _scale(size) == pytest.approx(3.0, rel=0.02)
+    assert robust_scale(size) == pytest.approx(3.0, rel=0.02)
     spoilt = size.copy()
     spoilt[:1000] = 1e4
-    s = _scale(spoilt)
+    s = robust_scale(spoilt)
     assert 3.0 < s < 3.5
     assert np.mean(np.minimum(spoilt / s, 1.345) ** 2) == pytest.approx(0.7102, rel=1e-4), "Huber's proposal 2"
-    assert _scale(np.zeros(10)) == 0.0
+    assert robust_scale(np.zeros(10)) == 0.0

@@ -14,7 +14,7 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.from_recordings import identify_payload, identify_payload_on_model
-from ros2_dynid.identification.loads.payload_fit import _between, add_load_columns
+from ros2_dynid.identification.loads.payload_fit import add_load_columns, find_disagreement
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.repetition import measure_motion_period
@@ -125,7 +125,7 @@ def test_command_takes_a_model(model, tmp_path, capsys):
     ],
 )
 def test_the_joint_is_named_without_which_the_others_agree(scale, std, named):
-    variance, found = _between(np.array(scale), np.array(std))
+    variance, found = find_disagreement(np.array(scale), np.array(std))
     assert found == named and (variance > 0.0) == bool(named)
 
 

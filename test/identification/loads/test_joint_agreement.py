@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ros2_dynid.identification.loads.payload_fit import _between, compare_joints
+from ros2_dynid.identification.loads.payload_fit import compare_joints, find_disagreement
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 
@@ -56,7 +56,7 @@ def by_dersimonian_and_laird(x, s):
 ])  # fmt: skip
 def test_joints_that_contradict_the_others_are_named(scale, std, named):
     x, s = np.array(scale), np.array(std)
-    variance, found = _between(x, s)
+    variance, found = find_disagreement(x, s)
     assert found == named
     known = np.isfinite(x)
     assert variance == pytest.approx(by_dersimonian_and_laird(x[known], s[known]) if named else 0.0)

@@ -14,8 +14,8 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction_columns import PLAIN
-from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load
-from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
+from ros2_dynid.identification.loads import payload_fit, quick_load
+from ros2_dynid.identification.loads.drive_gains import drive_gains, measure_load, measure_share
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
     identify_load_on_model_with_law,
@@ -134,21 +134,6 @@ def test_loads_are_exact_where_friction_grows_with_them():
         told = np.isfinite(found.joint_mass)
         assert told.sum() >= 2
         np.testing.assert_allclose(found.joint_mass[told], mass, rtol=1e-3)
-
-
-def test_the_rows_of_every_round_are_for_gears_that_carry_the_load_of_the_one_before(monkeypatch):
-    asked, informed = [], loaded_friction._build_with_terms
-
-    def noted(robot, base, prepared, value, terms, delay):
-        asked.append(value)
-        return informed(robot, base, prepared, value, terms, delay)
-
-    monkeypatch.setattr(loaded_friction, "_build_with_terms", noted)
-    parts = [problem(moved(k, load, law=True)) for k, load in enumerate((None, ten()))]
-    found = identify_load_with_law(*parts, TERMS, free=True)
-    assert 4 <= len(asked) <= 12 and len(asked) % 2 == 0
-    M_L = payload_fit.load_map(ROBOT, BASE)
-    np.testing.assert_allclose(asked[-1] - asked[-2], M_L @ found.parameters, atol=2e-4 * np.abs(M_L @ ten()).max())
 
 
 def test_joints_are_asked_by_the_robot_without_its_load_with_and_without_a_law():
@@ -434,11 +419,11 @@ def test_a_load_without_a_positive_mass_gives_no_gains():
     parts = [rows(k, x, gains=GAINS) for k, x in enumerate((None, ten()))]
     together = payload_fit.build_load_information(ROBOT, BASE, parts[0], parts[1:])
     known = GAINS
-    load, draws = _measured_load(together, known, MASS)
+    load, draws = measure_load(together, known, MASS)
     assert load[-1] == pytest.approx(MASS) and len(draws) == 32
     with pytest.raises(InputError, match="no positive mass; check which recording is with the load"):
-        _measured_load(together, -known, MASS)
-    share, error = _one_joint(together, 2, np.zeros(10), free=False)
+        measure_load(together, -known, MASS)
+    share, error = measure_share(together, 2, np.zeros(10), free=False)
     assert (share, error) == (0.0, np.inf), "what a joint does not feel has no bars"
 
 

@@ -15,7 +15,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads import payload_fit, quick_load
-from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
+from ros2_dynid.identification.loads.drive_gains import drive_gains, keep_gain, measure_load, measure_share
 from ros2_dynid.identification.loads.payload_fit import compare_joints
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.options import Method
@@ -244,12 +244,12 @@ def test_without_the_robot_only_the_load_is_left():
     ],
 )
 def test_what_a_load_is_taken_for_at_first(load, mass, centre):
-    mean, std = quick_load._prior(np.asarray(load, dtype=float), 1)
+    mean, std = quick_load.compact_body_prior(np.asarray(load, dtype=float), 1)
     own = mass * 0.07**2
     np.testing.assert_allclose(mean[1:7], ten(mass, centre, own * np.eye(3))[:6], atol=1e-12)
     assert mean[0] == 0.0 and not mean[7:].any()
     np.testing.assert_allclose(std, [0.05, *[max(own, 1e-3 * 0.07**2)] * 6, 1e3, 1e3, 1e3, 1e3])
-    assert len(quick_load._prior(np.zeros(10), 0)[0]) == 10
+    assert len(quick_load.compact_body_prior(np.zeros(10), 0)[0]) == 10
 
 
 def test_a_quick_load_from_rows_and_a_model():
@@ -285,7 +285,7 @@ def test_a_quick_load_is_drawn_towards_a_compact_body_and_has_the_bars_of_all_it
     known = np.arange(len(BASE)) != 4
     np.testing.assert_array_equal(C, np.where(np.outer(known, known), model.covariance, 0.0))
     b, M_L = len(BASE), payload_fit.load_map(ROBOT, BASE)
-    mean, spread = quick_load._prior(found.load, 1)
+    mean, spread = quick_load.compact_body_prior(found.load, 1)
     P = np.diag(spread**-2.0)
     X, y, Y, blocks = [], [], [], []
     for k, block in enumerate(loaded.blocks):
@@ -373,7 +373,7 @@ def test_joints_that_do_not_feel_the_mass_see_the_load_that_the_others_measured(
     found = drive_gains(ROBOT, BASE, *parts, MASS)
     assert found.from_mass == (True, True, True, False, False, False) and np.all(np.isfinite(found.value))
     of_mass = np.where(found.from_mass, found.value, np.nan)
-    load, draws = _measured_load(together, of_mass, MASS)
+    load, draws = measure_load(together, of_mass, MASS)
     assert load[-1] == pytest.approx(MASS) and all(draw[-1] == pytest.approx(MASS) for draw in draws)
     scatter = np.std(draws, axis=0)[:9]
     assert len(draws) == 32 and np.all(np.abs(load - ten())[:9] < 5 * scatter) and np.all(scatter > 0.0)
@@ -389,7 +389,7 @@ def test_joints_that_do_not_feel_the_mass_see_the_load_that_the_others_measured(
         assert abs(found.value[j] - gains[j]) < 5 * found.std[j]
         if j != 4:
             continue
-        _, error = _one_joint(together, j, load, free=False)
+        _, error = measure_share(together, j, load, free=False)
         doubt = np.std([share(draw) for draw in draws])
         assert doubt > 0.1 * error
         assert found.std[j] == pytest.approx(np.hypot(error, doubt) / share(load) ** 2, rel=1e-5)
@@ -468,7 +468,7 @@ def test_gains_scatter_as_their_bars_say():
 )
 def test_a_gain_counts_where_it_is_known_to_a_fifth(share, error, kept):
     value, std = np.full(3, np.nan), np.full(3, np.nan)
-    _store(value, std, 1, share, error)
+    keep_gain(value, std, 1, share, error)
     assert np.isfinite(value).tolist() == np.isfinite(std).tolist() == [False, kept, False]
     if kept:
         assert (value[1], std[1]) == (pytest.approx(1.0 / share), pytest.approx(error / share**2))
