@@ -65,7 +65,7 @@ def main() -> None:
     seconds = [time.perf_counter() - began]
     began = time.perf_counter()
     fit = estimate_drives(robot, fitted, options, lambda stage, share: None)
-    servos = whole_errors(robot, fit.drives, held, fit.top_speed, options.stretches)
+    servos = whole_errors(robot, fit.drives, held, fit.top_speed)
     seconds.append(time.perf_counter() - began)
     rows = (("commands as positions", held.commands.position - held.y), ("second order", baseline), ("servos", servos))
     for name, error in rows:

@@ -8,13 +8,13 @@ belong to all links that it carries; links fixed to its own link keep their iner
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
 import numpy as np
 
+from ros2_dynid.codegen.xml_edit import Edit, Tag, edit_attributes, edited, indent_of, insert_inside, tag_end
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.from_urdf import select_chain
@@ -25,19 +25,11 @@ from ros2_dynid.model.urdf import parse_urdf
 
 
 @dataclass
-class _Tag:
-    """A start tag in the file: where it begins, its attributes."""
-
-    start: int
-    attributes: dict[str, str]
-
-
-@dataclass
 class _Places:
     """Where links and joints are written."""
 
-    links: dict[str, dict[str, _Tag]] = field(default_factory=dict)
-    joints: dict[str, dict[str, _Tag]] = field(default_factory=dict)
+    links: dict[str, dict[str, Tag]] = field(default_factory=dict)
+    joints: dict[str, dict[str, Tag]] = field(default_factory=dict)
 
 
 def updated_urdf(
@@ -64,7 +56,7 @@ def updated_urdf(
         )
     places = _places(text)
     notes: list[str] = []
-    edits: list[tuple[int, int, bytes]] = []
+    edits: list[Edit] = []
     zero = replace(robot, passive=())  # the file's own zero, whatever the offsets of joints that follow others
     poses = [np.eye(4), *frames(zero, np.zeros((1, robot.n)))[0]]
     for number, chain_joint in enumerate(chain.joints, start=1):
@@ -94,21 +86,19 @@ def updated_urdf(
             if f"{kind}{number}" in parameters
         }
         edits += _dynamics_edits(text, places.joints[chain_joint.urdf.name], friction)
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text, notes
+    return edited(text, edits), notes
 
 
 def _places(text: bytes) -> _Places:
     """Return where the tags of links and joints begin in the file."""
     places = _Places()
     path: list[str] = []
-    current: list[dict[str, _Tag]] = []
+    current: list[dict[str, Tag]] = []
     parser = expat.ParserCreate()
 
     def start(name: str, attributes: dict[str, str]) -> None:
         path.append(name)
-        tag = _Tag(parser.CurrentByteIndex, attributes)
+        tag = Tag(parser.CurrentByteIndex, attributes)
         if path in (["robot", "link"], ["robot", "joint"]):
             table = places.links if name == "link" else places.joints
             current[:] = [table.setdefault(attributes.get("name", ""), {})]
@@ -118,7 +108,7 @@ def _places(text: bytes) -> _Places:
 
     def end(name: str) -> None:
         if path in (["robot", "link"], ["robot", "joint"]):
-            current[0]["end"] = _Tag(parser.CurrentByteIndex, {})
+            current[0]["end"] = Tag(parser.CurrentByteIndex, {})
         path.pop()
 
     parser.StartElementHandler = start
@@ -127,55 +117,11 @@ def _places(text: bytes) -> _Places:
     return places
 
 
-def _tag_end(text: bytes, start: int) -> int:
-    """Return the place after the tag that begins at `start`; quoted text may hold a >."""
-    quote = b""
-    for k in range(start, len(text)):
-        c = text[k : k + 1]
-        if quote:
-            quote = b"" if c == quote else quote
-        elif c in (b'"', b"'"):
-            quote = c
-        elif c == b">":
-            return k + 1
-    return len(text)
-
-
-def _with(tag: bytes, values: Mapping[str, str]) -> bytes:
-    """Return a start tag with attributes set, in their places where they exist."""
-    for name, value in values.items():
-        pattern = re.compile(rb"(\s" + name.encode() + rb"\s*=\s*)(\"[^\"]*\"|'[^']*')")
-        present = pattern.search(tag)
-        if present and _same(present[2].strip(b"\"'").decode(), value):
-            continue
-        replaced, count = pattern.subn(lambda m, v=value: m[1] + b'"' + v.encode() + b'"', tag, count=1)  # type: ignore[misc]
-        if not count:
-            head = re.match(rb"<[^\s/>]+", tag)
-            assert head is not None
-            replaced = tag[: head.end()] + f' {name}="{value}"'.encode() + tag[head.end() :]
-        tag = replaced
-    return tag
-
-
-def _same(old: str, new: str) -> bool:
-    """Whether both texts hold the same numbers but for rounding: then the old text stays."""
-    try:
-        a, b = (np.array([float(x) for x in text.split()]) for text in (old, new))
-    except ValueError:
-        return False
-    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= 1e-12 * np.abs(a).max(initial=0.0) + 1e-17))
-
-
-def _edit(text: bytes, tag: _Tag, values: Mapping[str, str]) -> tuple[int, int, bytes]:
-    end = _tag_end(text, tag.start)
-    return tag.start, end, _with(text[tag.start : end], values)
-
-
 def _numbers(values: Array) -> str:
     return " ".join(repr(float(x) + 0.0) for x in values)
 
 
-def _inertial_edits(text: bytes, tags: Mapping[str, _Tag], body: Inertia) -> list[tuple[int, int, bytes]]:
+def _inertial_edits(text: bytes, tags: Mapping[str, Tag], body: Inertia) -> list[Edit]:
     """Return the edits that give a link the inertia `body` (about its frame's origin, in its axes)."""
     rpy = tags["inertial/origin"].attributes.get("rpy", "0 0 0") if "inertial/origin" in tags else "0 0 0"
     roll, pitch, yaw = (float(x) for x in rpy.split())
@@ -196,15 +142,18 @@ def _inertial_edits(text: bytes, tags: Mapping[str, _Tag], body: Inertia) -> lis
     }
     mass = {"value": repr(float(body.mass) + 0.0)}
     if "inertial" in tags:
-        edits = [_edit(text, tags["inertial/mass"], mass), _edit(text, tags["inertial/inertia"], inertia)]
+        edits = [
+            edit_attributes(text, tags["inertial/mass"], mass),
+            edit_attributes(text, tags["inertial/inertia"], inertia),
+        ]
         if "inertial/origin" in tags:
-            edits.append(_edit(text, tags["inertial/origin"], {"xyz": _numbers(centre)}))
+            edits.append(edit_attributes(text, tags["inertial/origin"], {"xyz": _numbers(centre)}))
         else:
-            place = _tag_end(text, tags["inertial"].start)
-            indent = _indent(text, tags["inertial"].start) + b"  "
+            place = tag_end(text, tags["inertial"].start)
+            indent = indent_of(text, tags["inertial"].start) + b"  "
             edits.append((place, place, b"\n" + indent + f'<origin xyz="{_numbers(centre)}" rpy="0 0 0"/>'.encode()))
         return edits
-    indent = _indent(text, tags[""].start)
+    indent = indent_of(text, tags[""].start)
     values = " ".join(f'{name}="{value}"' for name, value in inertia.items())
     inner = [
         b"<inertial>",
@@ -214,35 +163,19 @@ def _inertial_edits(text: bytes, tags: Mapping[str, _Tag], body: Inertia) -> lis
         b"</inertial>",
     ]
     block = b"".join(b"\n" + indent + b"  " + line for line in inner)
-    return [_inside(text, tags[""], block, indent, b"link")]
+    return [insert_inside(text, tags[""], block, indent, b"link")]
 
 
-def _dynamics_edits(text: bytes, tags: Mapping[str, _Tag], values: Mapping[str, float]) -> list[tuple[int, int, bytes]]:
+def _dynamics_edits(text: bytes, tags: Mapping[str, Tag], values: Mapping[str, float]) -> list[Edit]:
     """Return the edits that give a joint its damping and friction."""
     texts = {name: repr(float(value) + 0.0) for name, value in values.items()}
     if not texts:
         return []
     if "dynamics" in tags:
-        return [_edit(text, tags["dynamics"], texts)]
+        return [edit_attributes(text, tags["dynamics"], texts)]
     if not any(values.values()):
         return []
-    indent = _indent(text, tags[""].start)
+    indent = indent_of(text, tags[""].start)
     attributes = " ".join(f'{name}="{value}"' for name, value in texts.items())
     block = b"\n" + indent + b"  " + f"<dynamics {attributes}/>".encode()
-    return [_inside(text, tags[""], block, indent, b"joint")]
-
-
-def _inside(text: bytes, tag: _Tag, block: bytes, indent: bytes, name: bytes) -> tuple[int, int, bytes]:
-    """Return the edit that puts a block right after a start tag, opening the tag if it is closed in itself."""
-    end = _tag_end(text, tag.start)
-    start_tag = text[tag.start : end]
-    if start_tag.endswith(b"/>"):
-        open_tag = start_tag[:-2].rstrip() + b">"
-        return tag.start, end, open_tag + block + b"\n" + indent + b"</" + name + b">"
-    return end, end, block
-
-
-def _indent(text: bytes, start: int) -> bytes:
-    line = text.rfind(b"\n", 0, start) + 1
-    before = text[line:start]
-    return before if not before.strip() else b""
+    return [insert_inside(text, tags[""], block, indent, b"joint")]

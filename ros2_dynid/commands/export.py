@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ros2_dynid.model.robot import Array, Robot
     from ros2_dynid.usecases.export import UrdfOutcome
 
-TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")
+TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime", "isaaclab", "mjlab", "newton")
 
-USUAL_OPTIONS = ("--to", "-o", "--overwrite", "--only", "--name", "--urdf", "--load", "--tool", "--tip-link")
+USUAL_OPTIONS = ("--to", "-o", "--overwrite", "--only", "--name", "--urdf", "--mjcf", "--load", "--tool", "--tip-link")
 """Options that --help shows; --help-all shows every option."""
 
 
@@ -66,7 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "as one function and split into a background and a synchronous task; C code comes with CMakeLists.txt and a "
         "self-test. urdf: the URDF with the identified parameters, its formatting kept. mjcf: a MuJoCo model with "
         "bodies, armature, damping, frictionloss, motors and meshes. runtime: one file for the C++ runtime and the "
-        "ros2_control controllers.",
+        "ros2_control controllers. isaaclab, mjlab, newton: the drives of position servos as their actuators.",
     )
     text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
     add_robot_arguments(parser, help_text=text)
@@ -101,6 +101,9 @@ def add_parser(subparsers: Subparsers) -> None:
     group.add_argument(
         "--urdf", metavar="FILE", help="with a model: the URDF to update (urdf) or to take meshes from (mjcf)"
     )
+    group.add_argument(
+        "--mjcf", metavar="FILE", help="with a model of position servos: your MJCF, to write the drives into (mjcf)"
+    )
 
 
 def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
@@ -112,6 +115,8 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
         return _urdf(args, robot, model)
     if args.to == "mjcf":
         return _mjcf(args, robot, model)
+    if args.to in ("isaaclab", "mjlab", "newton"):
+        return _actuators(args, model)
     if args.float and args.to != "c":
         raise InputError("--float is for C only", "use --to c")
     if args.effort is not None and args.effort < 1:
@@ -215,10 +220,28 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
 def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
     from ros2_dynid.usecases.export import export_mjcf
 
+    if args.mjcf is not None:
+        from ros2_dynid.usecases.export import export_patched_mjcf
+
+        return export_patched_mjcf(_model_needed(model), args.mjcf, args.output, overwrite=args.overwrite)
     path = args.urdf or (args.robot if model is None and Path(args.robot).suffix.lower() == ".urdf" else None)
     return export_mjcf(
         model or robot, args.output, urdf=path, name=args.name or "", chain=_chain(args), overwrite=args.overwrite
     )
+
+
+def _actuators(args: argparse.Namespace, model: IdentifiedModel | None) -> UrdfOutcome:
+    from ros2_dynid.usecases.export import export_actuators
+
+    return export_actuators(_model_needed(model), args.to, args.output, overwrite=args.overwrite)
+
+
+def _model_needed(model: IdentifiedModel | None) -> IdentifiedModel:
+    if model is None:
+        raise InputError(
+            "a description of a robot has no identified drives", "give the model.yaml of an identification"
+        )
+    return model
 
 
 def _chain(args: argparse.Namespace) -> ChainOptions:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import resource
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ FIELDS = (
     *("actuator_trntype", "actuator_trnid", "actuator_gear", "actuator_gaintype", "actuator_gainprm"),
     *("actuator_biastype", "actuator_biasprm", "actuator_forcelimited", "actuator_forcerange", "actuator_armature"),
     *("actuator_ctrllimited", "actuator_ctrlrange", "actuator_damping", "actuator_dampingpoly"),
+    *("actuator_dyntype", "actuator_delay"),
     *("eq_type", "eq_objtype", "eq_obj1id", "eq_obj2id", "eq_active0", "eq_data"),
     *("tendon_adr", "tendon_num", "tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_frictionloss"),
     *("wrap_type", "wrap_objid"),
@@ -52,11 +54,12 @@ FIELDS = (
 """What is read of mjModel; fields that an older MuJoCo does not have are left out."""
 
 
-def compile_mjcf(file: Path) -> CompiledMjcf:
-    """Return the compiled model of an MJCF file."""
+def compile_mjcf(file: Path, text: bytes | None = None) -> CompiledMjcf:
+    """Return the compiled model of an MJCF file, or of a text that stands for it in its folder."""
     if importlib.util.find_spec("mujoco") is None:
         raise MissingPackageError("mujoco", f"{file}: an MJCF file")
-    run = output_of(["-m", "ros2_dynid.model.mjcf_compiler", str(file)])
+    command = ["-m", "ros2_dynid.model.mjcf_compiler", str(file)]
+    run = output_of(command) if text is None else output_of([*command, "-"], text=text.decode("utf-8", "replace"))
     if run.returncode == 0:
         compiled: CompiledMjcf = json.loads(run.stdout)
         return compiled
@@ -115,12 +118,18 @@ def _allow_meshes(spec: Any, file: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (allowed, MOST_MEMORY))
 
 
-def _print_compiled(file: str) -> None:
-    """Print the compiled model of a file as JSON."""
+def _print_compiled(file: str, text: str | None) -> None:
+    """Print the compiled model of a file, or of a text in its place, as JSON."""
     import mujoco
     import numpy as np
 
-    spec = mujoco.MjSpec.from_file(file)
+    if text is None:
+        spec = mujoco.MjSpec.from_file(file)
+    else:
+        os.chdir(Path(file).parent)
+        file = Path(file).name
+        spec = mujoco.MjSpec.from_string(text)
+        spec.modelfiledir = "."
     spec.compiler.usethread = 0  # each thread takes memory of its own
     remove_what_has_no_dynamics(spec)
     _allow_meshes(spec, file)
@@ -142,12 +151,13 @@ def _print_compiled(file: str) -> None:
     compiled["gravity"] = [0.0, 0.0, 0.0] if weightless else model.opt.gravity.tolist()
     compiled["fluid"] = [model.opt.density, model.opt.viscosity]
     compiled["model"] = spec.modelname
+    compiled["timestep"] = model.opt.timestep
     json.dump(compiled, sys.stdout)
 
 
 if __name__ == "__main__":
     LIMITS.set(hard_memory=MOST_MEMORY)
     try:
-        _print_compiled(sys.argv[1])
+        _print_compiled(sys.argv[1], sys.stdin.buffer.read().decode() if sys.argv[2:] else None)
     except BaseException as error:
         sys.exit(" ".join(str(error).split())[:200] or type(error).__name__)

@@ -36,13 +36,13 @@ class Limits:
         return f"{self.seconds} s or {self.memory / 1e9:g} GB"
 
 
-def output_of(arguments: Sequence[str], patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments, for `patience` [s] at most, and return what became of it."""
+def output_of(arguments: Sequence[str], patience: float = PATIENCE, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments and text as its input, for `patience` [s] at most; return what became of it."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
     try:
         return subprocess.run(
             [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             encoding="utf-8",
             errors="replace",

@@ -17,7 +17,7 @@ from ros2_dynid.identification.servo.estimate import ServoOptions
 from ros2_dynid.identification.servo.identify import predicted_std
 from ros2_dynid.identification.servo.model import ServoModel
 from ros2_dynid.identification.servo.recording import ServoRecording, servo_recording
-from ros2_dynid.identification.servo.rollout import Rollout, roll_out, rollout_errors
+from ros2_dynid.identification.servo.rollout import Rollout, roll_out, rollout_errors, whole_errors
 from ros2_dynid.model.robot import Array
 from ros2_dynid.output_files import check_outputs
 from ros2_dynid.recording.read import load_samples
@@ -113,12 +113,15 @@ def _roll_out_servos(
     pieces = _pieces(recording, request.horizon)
     parts = [
         roll_out(robot, servo.drives, recording.commands, recording.t[p], recording.y[p.start], recording.v[p.start],
-                 servo.top_speed, options)
+                 servo.top_speed)
         for p in pieces
     ]  # fmt: skip
     fields = ("t", "y", "v", "effort")
     result = Rollout(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
-    errors = dict(rollout_errors(robot, servo.drives, [recording], servo.top_speed, options))
+    whole = result.y - recording.y
+    if request.horizon is not None:
+        whole = whole_errors(robot, servo.drives, recording, servo.top_speed)
+    errors = dict(rollout_errors(robot, servo.drives, [recording], servo.top_speed, options, [whole]))
     if request.horizon is not None:
         ends = np.array([part.y[-1] for part in parts])
         errors[f"{request.horizon:g}"] = _rms(ends - recording.y[[p.stop - 1 for p in pieces]])

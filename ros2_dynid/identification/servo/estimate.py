@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.servo.drive import BIAS, COMPLIANCE, OWN, REACH, Drives, Term
+from ros2_dynid.identification.servo.drive import BIAS, COMPLIANCE, DELAY, OWN, REACH, Drives, Term
 from ros2_dynid.identification.servo.fit import (
     Batch,
     Fit,
     FitOptions,
+    Normal,
     Prior,
     build_batch,
     choose_variants,
@@ -40,9 +42,12 @@ class ServoOptions:
     bias_std: encoders are calibrated so well [rad or m]; it tells a bias from gravity where a motion hardly can.
     compliance_std: servos of one robot differ by that share, where the links' masses do not tell a joint's stiffness.
     least_compliance: a servo is stiffer than the others by the inverse of it at most.
+    delay_std: servos of one robot hang on one bus: their delays differ by so much [s].
     told: relative standard deviation of a stiffness below which it counts as told by the data.
     gain: a term must lower the held-out error by this many times its scatter, and by the share `least_gain`: time
-    stretches that are like each other support nothing by chance alone.
+    stretches that are like each other support nothing by chance alone. limit_evidence, limit_gain: the same for a
+    limit of the torque: what gains less is friction by another name, and would hold the joint beyond the recorded
+    errors.
     """
 
     stretches: StretchOptions = field(default_factory=StretchOptions)
@@ -53,13 +58,16 @@ class ServoOptions:
     bias_std: float = 0.02
     compliance_std: float = 1.0
     least_compliance: float = 0.1
+    delay_std: float = 2e-3
     told: float = 0.3
     gain: float = 2.0
     least_gain: float = 0.01
+    limit_evidence: float = 3.0
+    limit_gain: float = 0.1
     trial_iterations: int = 6
 
 
-SHAPES = (0.05, 0.15)
+SHAPES = (0.03, 0.06, 0.12, 0.24)
 """Stribeck speeds that are tried, over the median top speed of the joints."""
 
 
@@ -141,18 +149,27 @@ def estimate_drives(
     chi = a_priori_links(robot)
     report("simulating the servos", 0.1)
     batch = build_batch(robot, chi, recordings, fitting_length(recordings, options.stretches))
-    fit = _fit_starts(batch, recordings, options)
+    fit, limited = _fit_starts(batch, recordings, options)
     report("fitting the servos", 0.3)
-    batch = renew_rigid(batch, _single(fit))
-    fit = fit_drives(fit.drives, batch, fit.free)
-    prior, _ = _prior(fit, batch, options)
-    fit = fit_drives(fit.drives, batch, fit.free, prior)
-    report("choosing friction terms", 0.5)
-    fit, gains, scatter = _choose_terms(fit, batch, prior, options)
+    batch = renew_rigid(batch, _single(_better(fit, limited, options)))
+    prior, _ = _prior(_better(fit, limited, options), batch, options)
+    fit, limited = (fit_drives(some.drives, batch, some.free, prior) for some in (fit, limited))
+    delay = _common_delay(_better(fit, limited, options), options)
+    prior, _ = _prior(_better(fit, limited, options), batch, options, delay)
+    fit, limited = (fit_drives(some.drives, batch, some.free, prior) for some in (fit, limited))
+    report("choosing friction terms", 0.4)
+    chosen, gains, scatter = _choose_terms(fit, batch, prior, options)
+    supported = _support_limits(chosen, limited, batch, prior, options)
+    if supported.any():
+        report("choosing friction terms", 0.6)
+        chosen_limited, *tried = _choose_terms(limited, batch, prior, options, supported)
+        chosen = _join_joints(chosen, chosen_limited, supported)
+        gains, scatter = (np.where(supported, new, old) for new, old in zip(tried, (gains, scatter), strict=True))
     report("fitting the servos", 0.8)
+    fit = chosen
     for _ in range(2):
         batch = renew_rigid(batch, _single(fit))
-        prior, told = _prior(fit, batch, options)
+        prior, told = _prior(fit, batch, options, delay)
         fit = fit_drives(fit.drives, batch, fit.free, prior)
     rms = np.sqrt(fit.normal.costs[0].sum(axis=0) / fit.normal.counts[0].sum(axis=0))
     return ServoFit(_single(fit), covariance(fit), told, rms, gains, scatter, batch.top_speed)
@@ -162,8 +179,8 @@ def _single(fit: Fit) -> Drives:
     return replace(fit.drives, ratios=fit.drives.ratios[:, 0])
 
 
-def _fit_starts(batch: Batch, recordings: Sequence[ServoRecording], options: ServoOptions) -> Fit:
-    """Return the best of several starts, joint by joint."""
+def _fit_starts(batch: Batch, recordings: Sequence[ServoRecording], options: ServoOptions) -> tuple[Fit, Fit]:
+    """Return the best of several starts, joint by joint, of drives without and with a limit of their torque."""
     largest = np.max([np.quantile(np.abs(r.commands.position - r.y), 0.999, axis=0) for r in recordings], axis=0)
     w = options.start_frequency
     variants = [(reach, delay) for reach in options.start_reaches for delay in options.start_delays]
@@ -174,14 +191,107 @@ def _fit_starts(batch: Batch, recordings: Sequence[ServoRecording], options: Ser
     free = np.ones(ratios.shape, dtype=bool)
     free[REACH] = np.isfinite(ratios[REACH])
     fit = fit_drives(Drives(ratios), batch, free, options=FitOptions(iterations=options.start_iterations))
-    cost = fit.normal.cost * np.where(free[REACH], 1.0 + options.least_gain, 1.0)
-    return choose_variants(fit, cost.argmin(axis=0))
+    limited = np.isfinite([reach for reach, _ in variants])[:, None]
+    costs = (np.where(limited, np.inf, fit.normal.cost), np.where(limited, fit.normal.cost, np.inf))
+    without, with_limit = (choose_variants(fit, cost.argmin(axis=0)) for cost in costs)
+    return without, with_limit
 
 
-def _prior(fit: Fit, batch: Batch, options: ServoOptions) -> tuple[Prior, tuple[bool, ...]]:
+def _better(fit: Fit, limited: Fit, options: ServoOptions) -> Fit:
+    """Return, joint by joint, the fit that is closer to the recording: with a limit only if it is worth one."""
+    return _join_joints(fit, limited, limited.normal.cost[0] * (1.0 + options.limit_gain) < fit.normal.cost[0])
+
+
+def _join_joints(one: Fit, other: Fit, where: NDArray[np.bool_]) -> Fit:
+    """Return a fit whose joints are those of `other` where asked for (n,), else those of one; the terms of both."""
+    terms = tuple(dict.fromkeys((*one.drives.terms, *other.drives.terms)))
+    wide = [_with_all_terms(fit, terms) for fit in (one, other)]
+    both = Fit(
+        replace(wide[0].drives, ratios=np.concatenate([fit.drives.ratios for fit in wide], axis=1)),
+        Normal(*(np.concatenate([getattr(fit.normal, f.name) for fit in wide]) for f in fields(Normal))),
+        np.concatenate([fit.free for fit in wide], axis=1),
+        one.iterations,
+    )
+    return choose_variants(both, where.astype(int))
+
+
+def _with_all_terms(fit: Fit, terms: tuple[Term, ...]) -> Fit:
+    """Return a fit with more terms, whose ratios are zero and not free."""
+    place = [*range(OWN), *(OWN + terms.index(term) for term in fit.drives.terms)]
+    K, normal = OWN + len(terms), fit.normal
+    ratios, free = np.zeros((K, *fit.drives.ratios.shape[1:])), np.zeros((K, *fit.free.shape[1:]), dtype=bool)
+    ratios[place], free[place] = fit.drives.ratios, fit.free
+    H, g = np.zeros((*normal.H.shape[:2], K, K)), np.zeros((*normal.g.shape[:2], K))
+    gradients = np.zeros((*normal.gradients.shape[:3], K))
+    H[..., np.array(place)[:, None], place], g[..., place], gradients[..., place] = normal.H, normal.g, normal.gradients
+    return Fit(Drives(ratios, terms), replace(normal, H=H, g=g, gradients=gradients), free, fit.iterations)
+
+
+def _support_limits(fit: Fit, limited: Fit, batch: Batch, prior: Prior, options: ServoOptions) -> NDArray[np.bool_]:
+    """Return whether held-out time supports a limit of each joint's torque, beside the law chosen without one, (n,)."""
+    hopeful = np.asarray(limited.normal.cost[0] * (1.0 + options.limit_gain) < fit.normal.cost[0])
+    if not hopeful.any():
+        return hopeful
+    wide = _with_all_terms(limited, fit.drives.terms)
+    free = np.concatenate((fit.free, fit.free | wide.free), axis=1)
+    ratios = np.concatenate((fit.drives.ratios, wide.drives.ratios), axis=1)
+    more = np.zeros((len(ratios) - len(prior.mean), len(hopeful)))
+    prior = Prior(*(np.concatenate((x, more)) for x in (prior.mean, prior.weight, prior.least)))
+    unseen = _held_out_costs(replace(fit.drives, ratios=ratios), free, batch, prior, options, hopeful)
+    gain, scatter = _gains(unseen)
+    return np.asarray(hopeful & (gain[1] > options.limit_evidence * scatter[1]) & (gain[1] > options.limit_gain))
+
+
+def _held_out_costs(
+    drives: Drives,
+    free: NDArray[np.bool_],
+    batch: Batch,
+    prior: Prior,
+    options: ServoOptions,
+    joints: NDArray[np.bool_],
+) -> Array:
+    """Return the squared errors of stretches (laws, B, n) that laws with ratios (K, laws, n) were not fitted to.
+
+    Every law is fitted twice, without the even and without the odd pairs of stretches, for the joints asked for.
+    """
+    B, laws = len(batch.stretches.y), drives.ratios.shape[1]
+    held = (np.arange(B) // 2) % 2
+    weight = np.array([(held == fold).astype(float) for _ in range(laws) for fold in (1, 0)])
+    twice = replace(drives, ratios=np.repeat(drives.ratios, 2, axis=1))
+    trial = fit_drives(
+        twice,
+        batch,
+        np.repeat(free, 2, axis=1),
+        prior,
+        weight,
+        FitOptions(iterations=options.trial_iterations),
+        np.broadcast_to(joints, (2 * laws, len(joints))),
+    )
+    costs = trial.normal.costs.reshape(laws, 2, B, -1)
+    return np.asarray(np.where((held == 0)[:, None], costs[:, 0], costs[:, 1]))
+
+
+def _gains(unseen: Array) -> tuple[Array, Array]:
+    """Return how much better than the first law the others are, as shares of its held-out error; scatter, (laws, n)."""
+    total = unseen[0].sum(axis=0)
+    better = unseen[0] - unseen
+    return better.sum(axis=1) / total, np.sqrt(unseen.shape[1]) * better.std(axis=1) / total
+
+
+def _common_delay(fit: Fit, options: ServoOptions) -> float:
+    """Return the delay of the robot's servos [s]: the median of the joints', each with the weight of its error bar."""
+    delay = fit.drives.ratios[DELAY, 0]
+    weight = 1.0 / np.hypot(np.sqrt(covariance(fit)[:, DELAY, DELAY]), options.delay_std)
+    order = np.argsort(delay)
+    share = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return float(np.interp(0.5 * weight.sum(), share, delay[order]))
+
+
+def _prior(fit: Fit, batch: Batch, options: ServoOptions, delay: float | None = None) -> tuple[Prior, tuple[bool, ...]]:
     """Return what is known of biases and compliances before, in units of a stretch's error, and what the data tell.
 
-    A stretch counts as one observation: the errors within it are the model's, and alike.
+    A stretch counts as one observation: the errors within it are the model's, and alike. delay: of the robot's servos
+    [s], None where it is not known yet.
     """
     x, C = fit.drives.ratios[:, 0], covariance(fit)
     std = np.sqrt(C[:, COMPLIANCE, COMPLIANCE])
@@ -189,6 +299,8 @@ def _prior(fit: Fit, batch: Batch, options: ServoOptions) -> tuple[Prior, tuple[
     common = float(np.median(x[COMPLIANCE, told])) if told.any() else _usual_compliance(batch.robot)
     cost = fit.normal.costs[0].sum(axis=0) / len(batch.stretches.begin)
     mean, weight = np.zeros_like(x), np.zeros_like(x)
+    if delay is not None:
+        mean[DELAY], weight[DELAY] = delay, cost / options.delay_std**2
     weight[BIAS] = cost / options.bias_std**2
     mean[COMPLIANCE], weight[COMPLIANCE] = common, cost / (options.compliance_std * common) ** 2
     least = lower_bounds(_single(fit))
@@ -219,43 +331,32 @@ def candidate_terms(top_speed: float) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _choose_terms(fit: Fit, batch: Batch, prior: Prior, options: ServoOptions) -> tuple[Fit, Array, Array]:
+def _choose_terms(
+    fit: Fit, batch: Batch, prior: Prior, options: ServoOptions, joints: NDArray[np.bool_] | None = None
+) -> tuple[Fit, Array, Array]:
     """Return the fit with the further term that each joint's held-out time supports, if any, and what each gained.
 
-    Variant 0 is the law without further terms, the others have one each; every law is fitted twice, without the even
-    and without the odd pairs of stretches, and judged on those.
+    Law 0 is that without further terms, the others have one each. joints: that are of interest, by default all.
     """
     terms = candidate_terms(batch.top_speed / 3.0)
-    B, n = batch.stretches.y.shape
+    n = batch.stretches.y.shape[1]
     laws = len(terms) + 1
-    held = (np.arange(B) // 2) % 2
+    joints = np.ones(n, dtype=bool) if joints is None else joints
     drives = fit.drives.with_terms(terms)
-    K = len(drives.ratios)
-    free = np.zeros((K, 2 * laws, n), dtype=bool)
+    free = np.zeros((len(drives.ratios), laws, n), dtype=bool)
     free[:OWN] = fit.free[:OWN]
     for law in range(1, laws):
-        free[OWN + law - 1, 2 * law : 2 * law + 2] = True
-    ratios = np.repeat(drives.ratios, 2 * laws, axis=1)
-    ratios[OWN:][free[OWN:]] = 0.0
-    weight = np.array([(held == fold).astype(float) for _ in range(laws) for fold in (1, 0)])
+        free[OWN + law - 1, law] = True
+    drives = replace(drives, ratios=np.repeat(drives.ratios, laws, axis=1))
     more = np.zeros((len(terms), n))
     wide = Prior(*(np.concatenate((x, more)) for x in (prior.mean, prior.weight, prior.least)))
-    trial = fit_drives(
-        replace(drives, ratios=ratios), batch, free, wide, weight, FitOptions(iterations=options.trial_iterations)
-    )
-    costs = trial.normal.costs.reshape(laws, 2, B, n)
-    unseen = np.where((held == 0)[:, None], costs[:, 0], costs[:, 1])
-    total = unseen[0].sum(axis=0)
-    gain = (unseen[0] - unseen).sum(axis=1) / total
-    scatter = np.sqrt(B) * (unseen[0] - unseen).std(axis=1) / total
-    best = gain.argmax(axis=0)
-    joints = np.arange(n)
-    gains, scatters = gain[best, joints], scatter[best, joints]
-    accepted = (gains > options.gain * scatters) & (gains > options.least_gain)
-    best = np.where(accepted, best, 0)
-    chosen = choose_variants(trial, 2 * best)
+    gain, scatter = _gains(_held_out_costs(drives, free, batch, wide, options, joints))
+    gain[:, ~joints] = 0.0
+    best, place = gain.argmax(axis=0), np.arange(n)
+    gains, scatters = gain[best, place], scatter[best, place]
+    best = np.where((gains > options.gain * scatters) & (gains > options.least_gain), best, 0)
     used = sorted({int(law) - 1 for law in best if law})
     rows = [*range(OWN), *(OWN + k for k in used)]
-    start = Drives(chosen.drives.ratios[rows], tuple(terms[k] for k in used))
+    start = Drives(drives.ratios[np.ix_(rows, [0])], tuple(terms[k] for k in used))
     wide = Prior(wide.mean[rows], wide.weight[rows], wide.least[rows])
-    return fit_drives(start, batch, chosen.free[rows], wide), gains, scatters
+    return fit_drives(start, batch, free[rows][:, best, place][:, None], wide, active=joints[None]), gains, scatters

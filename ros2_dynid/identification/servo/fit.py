@@ -125,25 +125,28 @@ class FitOptions:
     delay_step: float = 0.02
 
 
-def normal_equations(drives: Drives, batch: Batch, weight: Array | None = None) -> Normal:
-    """Return the normal equations for ratios (K, C, n); weight: of each stretch in each variant, (C, B)."""
-    simulated = simulate_samples(drives, batch.commands, batch.rigid, batch.stretches, batch.top_speed)
+def normal_equations(
+    drives: Drives, batch: Batch, weight: Array | None = None, active: NDArray[np.bool_] | None = None
+) -> Normal:
+    """Return the normal equations for ratios (K, C, n); weight: of each stretch in each variant, (C, B).
+
+    active: which problems are of interest, (C, n); the others cost NaN. By default all.
+    """
+    simulated = simulate_samples(drives, batch.commands, batch.rigid, batch.stretches, batch.top_speed, active)
     K, C, n = drives.ratios.shape
     measured = np.moveaxis(batch.stretches.measured, 0, 2)
     known = np.isfinite(measured)
-    error = np.where(known, measured - simulated.y, 0.0)
-    S = simulated.slopes
-    S *= known[..., None]
-    weight = np.ones(error.shape[:2]) if weight is None else weight
-    gradients = np.matmul(error[..., None, :], S)[..., 0, :]
-    costs = np.sum(error**2, axis=3)
+    B = len(measured)
+    weight = np.ones((C, B)) if weight is None else weight
+    H, costs, gradients = np.zeros((C, n, K, K)), np.full((C, B, n), np.nan), np.zeros((C, B, n, K))
+    for c, j in np.argwhere(np.ones((C, n)) if active is None else active):
+        S = simulated.slopes[c, :, j] * known[:, j, :, None]
+        error = np.where(known[:, j], measured[:, j] - simulated.y[c, :, j], 0.0)
+        gradients[c, :, j] = np.matmul(error[:, None], S)[:, 0]
+        costs[c, :, j] = np.sum(error**2, axis=1)
+        rows = S[weight[c] > 0.0].reshape(-1, K)
+        H[c, j] = rows.T @ rows
     w = weight[:, :, None]
-    H = np.empty((C, n, K, K))
-    for c in range(C):
-        used = S[c, weight[c] > 0.0]
-        for j in range(n):
-            rows = used[:, j].reshape(-1, K)
-            H[c, j] = rows.T @ rows
     counts = np.broadcast_to(known.sum(axis=2), costs.shape)
     return Normal((costs * w).sum(axis=1), H, (gradients * w[..., None]).sum(axis=1), costs, counts, gradients)
 
@@ -155,19 +158,21 @@ def fit_drives(
     prior: Prior | None = None,
     weight: Array | None = None,
     options: FitOptions | None = None,
+    active: NDArray[np.bool_] | None = None,
 ) -> Fit:
     """Return the drives whose simulated positions fit the measured ones best, from a start with ratios (K, C, n).
 
-    free: which ratios are fitted, (K, C, n). A joint whose step does not lower its cost takes a more cautious one.
+    free: which ratios are fitted, (K, C, n); active: the problems that are of interest, (C, n), by default all. A joint
+    whose step does not lower its cost takes a more cautious one.
     """
     options = options or FitOptions()
     ratios = start.ratios.copy()
     least = lower_bounds(start) if prior is None else prior.least
     ratios = np.maximum(ratios, least[:, None])
     start = replace(start, ratios=ratios)
-    normal = _with_prior(normal_equations(start, batch, weight), ratios, prior)
+    normal = _with_prior(normal_equations(start, batch, weight, active), ratios, prior)
     damping = np.full(ratios.shape[1:], options.damping)
-    settled = np.zeros(ratios.shape[1:], dtype=bool)
+    settled = np.zeros(ratios.shape[1:], dtype=bool) if active is None else ~active
     iteration = 0
     while iteration < options.iterations and not settled.all():
         iteration += 1
@@ -178,7 +183,8 @@ def fit_drives(
             )
             step *= min(1.0, options.delay_step / max(abs(step[DELAY]), 1e-12))
             trial[:, c, j] = np.maximum(ratios[:, c, j] + step, least[:, j])
-        new = _with_prior(normal_equations(replace(start, ratios=trial), batch, weight), trial, prior)
+        searched = normal_equations(replace(start, ratios=trial), batch, weight, ~settled)
+        new = _with_prior(searched, trial, prior)
         better = new.cost < normal.cost
         settled |= (better & (normal.cost - new.cost < options.gain * normal.cost)) | (damping > options.most_damping)
         ratios = np.where(better, trial, ratios)

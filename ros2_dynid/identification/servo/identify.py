@@ -12,10 +12,11 @@ import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codec import Plain
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
-from ros2_dynid.identification.servo.drive import OWN
+from ros2_dynid.identification.servo.drive import BIAS, OWN
 from ros2_dynid.identification.servo.estimate import (
-    ServoFit,
     ServoOptions,
     estimate_drives,
     read_servo_recordings,
@@ -46,14 +47,15 @@ def identify_servos(
     fit = estimate_drives(robot, fitted, options, report)
     report("rolling out", 0.9)
     tested = unseen or fitted
-    errors = rollout_errors(robot, fit.drives, tested, fit.top_speed, options.stretches)
+    whole = [whole_errors(robot, fit.drives, recording, fit.top_speed) for recording in tested]
+    errors = rollout_errors(robot, fit.drives, tested, fit.top_speed, options.stretches, whole)
     names = robot.active_names
     servo = ServoModel(
         names,
         fit.drives,
         fit.covariance,
         fit.scale_told,
-        position_errors(robot, fit, tested, options),
+        position_errors(whole, tested),
         fit.rms,
         fit.top_speed,
         {h: _by_joint(names, row) for h, row in errors.items()},
@@ -69,23 +71,40 @@ def identify_servos(
         "validation": [samples.source for samples in validate],
         "command": command,
         "verdict": [{"level": remark.level.value, "text": remark.text} for remark in verdict],
+        "used": speeds_and_loads(model.robot, servo, fitted),
     }
     return replace(model, obtained=obtained), verdict
+
+
+def speeds_and_loads(robot: Robot, servo: ServoModel, recordings: Sequence[ServoRecording]) -> dict[str, Plain]:
+    """Return, by joint, the top speed [rad/s or m/s] and the mean torque of gravity on its gear [N.m or N]."""
+    speed = np.max([np.abs(r.v).max(axis=0) for r in recordings], axis=0)
+    q = np.concatenate([r.y for r in recordings]) - servo.drives.ratios[BIAS]
+    still = np.zeros_like(q)
+    links = frictionless(robot, standard_vector(robot, robot.parameters))
+    load = np.mean(np.abs(inverse_dynamics(*links, q, still, still)), axis=0)
+    rows = zip(robot.active_names, speed.tolist(), load.tolist(), strict=True)
+    return {name: {"speed": top, "load": torque} for name, top, torque in rows}
 
 
 def _by_joint(names: Sequence[str], row: Array) -> dict[str, float]:
     return {**dict(zip(names, map(float, row), strict=True)), "all": float(np.sqrt(np.mean(row**2)))}
 
 
+def with_drives(robot: Robot, servo: ServoModel) -> Array:
+    """Return the standard parameters as described, with armature, damping and Coulomb friction of the drives."""
+    chi = standard_vector(robot, robot.parameters).copy()
+    drives = by_joint(robot, chi)
+    for joint, row in zip(robot.active, servo.rows(), strict=True):
+        drives[joint - 1, [IA, Fv, Fc, OFF]] = (row.armature.value, row.damping.value, row.coulomb.value, 0.0)
+    return chi
+
+
 def model_with_drives(robot: Robot, servo: ServoModel) -> IdentifiedModel:
     """Return the model of the links as described, with armature, friction and offset of the drives; no error bars."""
-    chi = standard_vector(robot, robot.parameters).copy()
-    rows, drives = servo.rows(), by_joint(robot, chi)
-    friction = []
+    chi, rows, friction = with_drives(robot, servo), servo.rows(), []
     for place, joint in enumerate(robot.active):
         row = rows[place]
-        own = (row.armature.value, row.damping.value, row.coulomb.value, 0.0)
-        drives[joint - 1, [IA, Fv, Fc, OFF]] = own
         for k, term in enumerate(servo.drives.terms):
             ratio = servo.drives.ratios[OWN + k, place]
             coefficient = ratio * (1.0 if term.kind.loaded else row.kp.value)
@@ -99,12 +118,11 @@ def model_with_drives(robot: Robot, servo: ServoModel) -> IdentifiedModel:
     return model_of(robot, base, value, np.full(b, np.inf), np.zeros((b, b)), servo=servo)
 
 
-def position_errors(robot: Robot, fit: ServoFit, recordings: Sequence[ServoRecording], options: ServoOptions) -> Array:
-    """Return what positions are wrong by at rest, and for each unit of speed, shape (2, n).
+def position_errors(errors: Sequence[Array], recordings: Sequence[ServoRecording]) -> Array:
+    """Return what positions are wrong by at rest, and for each unit of speed, shape (2, n), from errors of rollouts.
 
-    The squared errors of rollouts are fitted by a + b v^2, and scaled so that COVERED of them lie in their band.
+    Their squares are fitted by a + b v^2, and scaled so that COVERED of them lie in their band.
     """
-    errors = [whole_errors(robot, fit.drives, r, fit.top_speed, options.stretches) for r in recordings]
     error, speed = np.concatenate(errors), np.concatenate([r.v for r in recordings])
     result = np.zeros((2, error.shape[1]))
     for j in range(error.shape[1]):

@@ -13,6 +13,7 @@ enum { COMPLIANCE, INERTIA, DAMPING, COULOMB, BIAS, DELAY, REACH, OWN };
 
 typedef struct {
   ptrdiff_t variants, stretches, joints, ratios, steps, slots, terms, points;
+  const ptrdiff_t *active;                       /* variants, joints: which are simulated */
   const double *ratio;                           /* ratios, variants, joints */
   const double *step, *begin, *y, *v;            /* stretches; stretches; stretches, joints; the same */
   const double *rigid_q, *mass, *torque, *stiff; /* stretches, joints, steps */
@@ -138,5 +139,6 @@ static void simulate_joint(const Job *job, ptrdiff_t variant, ptrdiff_t b, ptrdi
 void simulate(const Job *job) {
   for (ptrdiff_t c = 0; c < job->variants; c++)
     for (ptrdiff_t b = 0; b < job->stretches; b++)
-      for (ptrdiff_t j = 0; j < job->joints; j++) simulate_joint(job, c, b, j);
+      for (ptrdiff_t j = 0; j < job->joints; j++)
+        if (job->active[c * job->joints + j]) simulate_joint(job, c, b, j);
 }

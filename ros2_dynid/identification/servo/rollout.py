@@ -24,6 +24,8 @@ from ros2_dynid.model.robot import Array, Robot
 
 HORIZONS = (0.1, 0.5, 2.0)
 """Times after a start at which the errors of rollouts are given [s]."""
+STEP = 1e-3
+"""Largest step of a rollout [s]: servos that reach their limit are right to 1e-3 of the motion."""
 AGREEMENT = 1e-6
 """Largest change of a position [rad or m] between repetitions of a rollout that ends them."""
 REPETITIONS = 30
@@ -48,14 +50,12 @@ def roll_out(
     y: Array,
     v: Array,
     top_speed: float,
-    options: StretchOptions | None = None,
 ) -> Rollout:
     """Return the motion of drives (K, n) along commands, from measured position y and speed v at t[0], shape (n,)."""
-    options = options or StretchOptions()
     recording = ServoRecording(
         commands, t, np.broadcast_to(y, (len(t), len(y))), np.broadcast_to(v, (len(t), len(v))), _period(t)
     )
-    whole = StretchOptions(length=t[-1] - t[0] + _period(t), settling=0.0, step=options.step, gap=np.inf)
+    whole = StretchOptions(length=t[-1] - t[0] + _period(t), settling=0.0, step=STEP, gap=np.inf)
     stretches = cut_stretches(recording, whole)
     motion = _settle(robot, drives, (commands,), stretches, top_speed)
     rigid = rigid_along(robot, a_priori_links(robot), motion, stretches.step)
@@ -95,9 +95,17 @@ def _settle(
 
 
 def rollout_errors(
-    robot: Robot, drives: Drives, recordings: Sequence[ServoRecording], top_speed: float, options: StretchOptions
+    robot: Robot,
+    drives: Drives,
+    recordings: Sequence[ServoRecording],
+    top_speed: float,
+    options: StretchOptions,
+    whole: Sequence[Array],
 ) -> Mapping[str, Array]:
-    """Return the root mean square errors of the positions, shape (n,), by horizon: "0.1", "0.5", "2" [s], "whole"."""
+    """Return the root mean square errors of the positions, shape (n,), by horizon: "0.1", "0.5", "2" [s], "whole".
+
+    whole: errors over each whole recording (`whole_errors`).
+    """
     longest = max(HORIZONS)
     parts = [cut_stretches(r, replace(options, length=longest + 2.0 * r.period, settling=0.0)) for r in recordings]
     stretches = join_stretches(parts)
@@ -111,15 +119,11 @@ def rollout_errors(
     for horizon in HORIZONS:
         slot = max(round(horizon / period) - 1, 0)
         errors[f"{horizon:g}"] = np.sqrt(np.nanmean(error[:, :, min(slot, error.shape[2] - 1)] ** 2, axis=0))
-    squares = [whole_errors(robot, drives, r, top_speed, options) ** 2 for r in recordings]
-    errors["whole"] = np.sqrt(np.concatenate(squares).mean(axis=0))
+    errors["whole"] = np.sqrt(np.mean(np.concatenate(whole) ** 2, axis=0))
     return errors
 
 
-def whole_errors(
-    robot: Robot, drives: Drives, recording: ServoRecording, top_speed: float, options: StretchOptions
-) -> Array:
+def whole_errors(robot: Robot, drives: Drives, recording: ServoRecording, top_speed: float) -> Array:
     """Return simulated less measured positions over a whole recording, shape (N, n)."""
-    start = recording.y[0], recording.v[0]
-    rollout = roll_out(robot, drives, recording.commands, recording.t, *start, top_speed, options)
+    rollout = roll_out(robot, drives, recording.commands, recording.t, recording.y[0], recording.v[0], top_speed)
     return rollout.y - recording.y

@@ -107,13 +107,21 @@ def simulate_motion(
 
 
 def simulate_samples(
-    drives: Drives, commands: Sequence[Commands], rigid: RigidTerms, stretches: Stretches, top_speed: float
+    drives: Drives,
+    commands: Sequence[Commands],
+    rigid: RigidTerms,
+    stretches: Stretches,
+    top_speed: float,
+    active: NDArray[np.bool_] | None = None,
 ) -> Simulated:
-    """Return what the encoders read at the samples, with derivatives, of C variants of drives with ratios (K, C, n)."""
+    """Return what the encoders read at the samples, with derivatives, of C variants of drives with ratios (K, C, n).
+
+    active: which joints of which variants are simulated, (C, n); the others are NaN. By default all.
+    """
     K, C, n = drives.ratios.shape
     slots, B, _ = stretches.measured.shape
     y, slopes = np.full((C, B, n, slots), np.nan), np.zeros((C, B, n, slots, K))
-    _run(drives, commands, rigid, stretches, top_speed, {"out_y": y, "out_slope": slopes})
+    _run(drives, commands, rigid, stretches, top_speed, {"out_y": y, "out_slope": slopes}, active)
     return Simulated(y, slopes)
 
 
@@ -126,6 +134,7 @@ class _Job(ctypes.Structure):
 
     _fields_ = (
         *((name, _SIZE) for name in ("variants", "stretches", "joints", "ratios", "steps", "slots", "terms", "points")),
+        ("active", _INDEX),
         *((name, _DOUBLE) for name in ("ratio", "step", "begin", "y", "v", "rigid_q", "mass", "torque", "stiff")),
         *((name, _DOUBLE) for name in ("time", "command")),
         *((name, _INDEX) for name in ("first", "last")),
@@ -145,8 +154,9 @@ def _run(
     stretches: Stretches,
     top_speed: float,
     outputs: dict[str, Array],
+    active: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Run the kernel; outputs: its output arrays by name."""
+    """Run the kernel; outputs: its output arrays by name; active: see simulate_samples."""
     K, C, n = drives.ratios.shape
     steps, B, _ = rigid.q.shape
     ends = np.cumsum([len(c.t) for c in commands])
@@ -175,6 +185,7 @@ def _run(
         "share": stretches.share,
     }
     indices = {
+        "active": np.ones((C, n)) if active is None else active,
         "first": begins[stretches.recording],
         "last": ends[stretches.recording] - 1,
         "loaded": np.array([int(term.kind.loaded) for term in drives.terms] or [0]),

@@ -50,6 +50,7 @@ def record(seconds: float, seed: int) -> Samples:
     model.dof_armature[:] = ARMATURE
     model.dof_frictionloss[:] = COULOMB
     model.dof_damping[:] = KD
+    model.dof_solref[:, 0], model.dof_solimp[:, :2] = 2 * STEP, 0.9999  # joints that stick do not creep
     model.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
     data = mujoco.MjData(model)
     data.qpos[:] = u[0]
