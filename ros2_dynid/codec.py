@@ -45,7 +45,7 @@ def encode(value: object) -> Plain:
     ):  # a Text stays one, so that a caller can render its options
         return value
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+        return finite_or_none(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {_key(field): encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -55,17 +55,18 @@ def encode(value: object) -> Plain:
     if isinstance(value, list | tuple):
         kinds = set(map(type, value))
         if kinds <= {float}:  # most data are long rows of numbers
-            return list(value) if all(map(math.isfinite, value)) else [_finite(item) for item in value]
+            return list(value) if all(map(math.isfinite, value)) else [finite_or_none(item) for item in value]
         if kinds <= {float, type(None)}:
-            return [_finite(item) for item in value]
+            return [finite_or_none(item) for item in value]
         return [encode(item) for item in value]
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no plain form")
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def finite_or_none(value: float | None) -> float | None:
+    """Return a number, None where it is none that is finite."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def decode(kind: type[T], data: object, path: str = "") -> T:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ros2_dynid.codec import finite_or_none
 from ros2_dynid.fleet.kinds import Kind, Own, compare_kind
 from ros2_dynid.fleet.reduce_robot import RobotResult
 from ros2_dynid.fleet.trends import Trend, trends
@@ -140,7 +141,7 @@ def summarise(
 
 def _kind(name: str, present: Sequence[RobotResult], comparison: Kind) -> KindSummary:
     first, counts = present[0], np.sum([one.identified for one in present], axis=0)
-    figures = (map(_number, column) for column in (comparison.mean, comparison.mean_std, comparison.spread))
+    figures = (map(finite_or_none, column) for column in (comparison.mean, comparison.mean_std, comparison.spread))
     rows = zip(first.names, first.units, *figures, counts.tolist(), strict=True)
     return KindSummary(name, tuple(one.id for one in present), tuple(KindRow(*row) for row in rows))
 
@@ -213,7 +214,3 @@ def _verdict(result: RobotResult, own: Sequence[Outlier], left: Sequence[Left]) 
 
 def _date(seconds: float | None) -> str:
     return "" if seconds is None else str(np.datetime64(int(seconds), "s").astype("datetime64[D]"))
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

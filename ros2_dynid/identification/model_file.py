@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ros2_dynid.atomic import replacing, write_text
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.codec import Plain, decode, encode
+from ros2_dynid.codec import Plain, decode, encode, finite_or_none
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -35,7 +34,17 @@ LARGEST = 50_000_000
 BASE, CONSISTENT = "base", "consistent"
 """Parameter sets that a model can serve: the estimated base parameters, or those of links that can exist."""
 T = TypeVar("T")
-_Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes every value where it stands, and texts that are more than plain strings, which YAML refuses, as such."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return that nothing is written as a reference to what stands before."""
+        return True
+
+
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
 
 
 @dataclass(frozen=True)
@@ -187,8 +196,8 @@ class IdentifiedModel:
             BaseRow(
                 name=name,
                 value=float(v),
-                std=_finite(s),
-                relative_std=_finite(s / abs(v)) if v != 0 else None,
+                std=finite_or_none(s),
+                relative_std=finite_or_none(s / abs(v)) if v != 0 else None,
                 served=float(self.served[k]),
                 unit=unit_of(self.robot, leader),
                 leader=leader,
@@ -239,14 +248,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         "sets": encode(model.sets),
         "obtained": encode(model.obtained),
     }
-    text = yaml.dump(
-        _without_subclasses(data),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=4000,
-        default_flow_style=None,
-    )
+    text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4000, default_flow_style=None)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
 
@@ -324,10 +326,6 @@ def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
     ]
 
 
-def _finite(x: float) -> float | None:
-    return float(x) if math.isfinite(x) else None
-
-
 def _floats(values: Mapping[str, float] | None) -> dict[str, float] | None:
     return None if values is None else {name: float(v) for name, v in values.items()}
 
@@ -352,17 +350,6 @@ def _plain_mapping(data: object) -> dict[str, Plain]:
     if not isinstance(data, Mapping):
         raise ValueError("the field obtained is not a table")
     return {str(name): value for name, value in data.items()}
-
-
-def _without_subclasses(value: Plain) -> Plain:
-    """Return plain data whose texts are plain strings: YAML refuses others."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): _without_subclasses(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_without_subclasses(item) for item in value]
-    return value
 
 
 @dataclass(frozen=True, eq=False)

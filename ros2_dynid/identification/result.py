@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from ros2_dynid.codec import Plain, encode
+from ros2_dynid.codec import Plain, encode, finite_or_none
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.candidates import Candidates, Consistency
@@ -311,7 +311,7 @@ def _build_outcome(
         validation=choice.validation.errors,
         validated_by=choice.validation.by,
         folds=choice.validation.folds,
-        cond=_finite(estimate.cond),
+        cond=finite_or_none(estimate.cond),
         rows=int(problem.information.rows.sum()),
         method=options.method,
         filter=problem.prepared[0].filter,
@@ -431,7 +431,7 @@ def _sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, Sen
         if side is None:
             rows[name] = SensorRow(used)
             continue
-        rows[name] = SensorRow(used, sensor_name(sensors.get(name, DRIVE)), side.clear, _finite(side.share))
+        rows[name] = SensorRow(used, sensor_name(sensors.get(name, DRIVE)), side.clear, finite_or_none(side.share))
     return rows
 
 
@@ -448,7 +448,7 @@ def _second_sensors(problem: Problem) -> dict[str, SecondSensor]:
             sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].measured_drive),
             fit=TorqueError(error / max(count, 1) ** 0.5, error / max(torque, 1e-300)),
             bias=float(estimate.value[bias + k]),
-            bias_std=_finite(estimate.std[bias + k]),
+            bias_std=finite_or_none(estimate.std[bias + k]),
             drive={part: value for part, (value, _) in drive.items()},
             drive_std={part: spread for part, (_, spread) in drive.items()},
         )
@@ -473,20 +473,16 @@ def _elimination(problem: Problem, selection: Essential) -> Elimination:
     share = share_of_largest(W, tau, estimate.value)
     steps = tuple(
         EliminationStep(
-            **{**vars(step), "parameter": names[step.parameter], "relative_std": _finite(step.relative_std)}
+            **{**vars(step), "parameter": names[step.parameter], "relative_std": finite_or_none(step.relative_std)}
         )
         for step in selection.steps
     )
     return Elimination(steps, dict(zip(names, share[estimate.layout.base].tolist(), strict=True)))
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def total_delay(problem: Problem, estimate: Estimate) -> Delay:
     """Return how late the effort was in all: what it was moved by, and what was estimated of the rest."""
-    std = _finite(estimate.delay_std) if estimate.layout.n_delay else None
+    std = finite_or_none(estimate.delay_std) if estimate.layout.n_delay else None
     return Delay(problem.prepared[0].filter.delay + estimate.delay, std)
 
 

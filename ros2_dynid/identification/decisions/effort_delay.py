@@ -13,13 +13,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared, shift_effort
 from ros2_dynid.identification.regression.build_information import BuildInformation
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import (
-    joint_errors,
-    joint_torques,
-    own_errors,
-    solve,
-    weighted_triangle,
-)
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve_by_own_errors
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,6 @@ def shift_late_efforts(
 
 def _delay_and_error(information: Information) -> tuple[float, float]:
     """Return the delay that is left [s], and the relative error, the mean of the joints."""
-    weights = 1.0 / own_errors(information)
-    value = solve(weighted_triangle(information, weights).R).value
+    value = solve_by_own_errors(information)
     error = float(np.mean(joint_errors(information, value) / np.maximum(joint_torques(information), 1e-300)))
     return float(value[information.layout.delay].sum()), error

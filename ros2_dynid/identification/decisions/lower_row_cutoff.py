@@ -21,13 +21,7 @@ from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filt
 from ros2_dynid.identification.preparation.prepared import Prepared, consecutive_slices
 from ros2_dynid.identification.regression.build_information import BuildInformation
 from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.regression.least_squares import (
-    joint_errors,
-    joint_torques,
-    own_errors,
-    solve,
-    weighted_triangle,
-)
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve_by_own_errors
 from ros2_dynid.model.robot import Array
 
 
@@ -172,7 +166,7 @@ def held_out_squares(information: Information, band: Information, folds: int) ->
     for fold in range(folds):
         fitted = [k for k, place in _places(information) if not fold - 0.05 <= place * folds <= fold + 1.05]
         tested = [k for k, place in _places(band) if int(place * folds) == fold]
-        value = _fit(information.take(fitted))
+        value = solve_by_own_errors(information.take(fitted))
         errors[fold] = float(np.sum(joint_errors(band.take(tested), value) ** 2))
     return errors / max(float(np.sum(joint_torques(band) ** 2)), 1e-300)
 
@@ -181,10 +175,6 @@ def _places(information: Information) -> list[tuple[int, float]]:
     """Return the blocks' numbers with their places, from 0 to 1."""
     count = len(information.blocks)
     return [(k, (k + 0.5) / count) for k in range(count)]
-
-
-def _fit(information: Information) -> Array:
-    return solve(weighted_triangle(information, 1.0 / own_errors(information)).R).value
 
 
 def _beginning(prepared: Prepared) -> Prepared:

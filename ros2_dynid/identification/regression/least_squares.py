@@ -148,6 +148,11 @@ def solve_weighted(
     return solution, weights
 
 
+def solve_by_own_errors(information: Information) -> Array:
+    """Return the value (size,) of weighted least squares with the joints' `own_errors`, without any iteration."""
+    return solve(weighted_triangle(information, 1.0 / own_errors(information)).R).value
+
+
 def add_error_bars(
     information: Information,
     solution: Solution,
