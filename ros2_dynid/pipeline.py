@@ -26,22 +26,12 @@ from ros2_dynid.codec import encode
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import build_candidates
 from ros2_dynid.identification.estimation import estimate_parameters
-from ros2_dynid.identification.model_file import (
-    IdentifiedModel,
-    TorqueData,
-    save_model,
-    save_torque_data,
-)
+from ros2_dynid.identification.model_file import IdentifiedModel, TorqueData, save_model, save_torque_data
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import Problem, build_problem
 from ros2_dynid.identification.recordings import Recording
 from ros2_dynid.identification.regression.least_squares import wls
-from ros2_dynid.identification.result import (
-    Identification,
-    IdentifyOutcome,
-    assemble_identification,
-    assemble_servos,
-)
+from ros2_dynid.identification.result import Identification, IdentifyOutcome, assemble_identification, assemble_servos
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.served_set import choose_candidate
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, find_link_sensors

@@ -40,13 +40,7 @@ from ros2_dynid.identification.regression.dissipative_fit import dissipative_est
 from ros2_dynid.identification.regression.estimate import Estimate, Triangle
 from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import weighted_triangle
-from ros2_dynid.identification.regression.prior import (
-    Prior,
-    PriorFit,
-    ServedValues,
-    regularize_estimate,
-    stack_prior,
-)
+from ros2_dynid.identification.regression.prior import Prior, PriorFit, ServedValues, regularize_estimate, stack_prior
 from ros2_dynid.identification.regression.two_sensors import TwoSensors
 from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters

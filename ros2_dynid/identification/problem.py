@@ -25,28 +25,17 @@ from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffDecisi
 from ros2_dynid.identification.friction_columns import PLAIN, hold_beyond
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared, fastest_speeds, temperature_range
-from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions, leave_out_copies
-from ros2_dynid.identification.preparation.rows import (
-    PlainRows,
-    Rows,
-    row_chunks,
-    row_count,
-    tabulate_rows,
-)
+from ros2_dynid.identification.preparation.repetition import leave_out_copies
+from ros2_dynid.identification.preparation.rows import PlainRows, Rows, row_chunks, tabulate_rows
 from ros2_dynid.identification.recordings import Recording, prepare_recordings
 from ros2_dynid.identification.regression.build_information import (
     BuildInformation,
     OnChunk,
     build_information,
+    gather_recordings,
 )
 from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
-from ros2_dynid.identification.regression.information import (
-    Information,
-    combine,
-    different_motion,
-    gather,
-    select_friction,
-)
+from ros2_dynid.identification.regression.information import Information, different_motion, select_friction
 from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
 from ros2_dynid.model.efforts import measures_gravity, parse_sensor
 from ros2_dynid.model.friction_kinds import FrictionTerm
@@ -123,21 +112,7 @@ class Problem:
         dependence = np.zeros((information.n, information.size), dtype=bool)
         for j, columns in enumerate(information.columns):
             dependence[j, columns] = True
-        return combine(
-            [
-                gather(
-                    rows(k),
-                    dependence,
-                    row_count(p),
-                    information.layout,
-                    weight=weight,
-                    on_chunk=on_chunk,
-                    period=find_motion_period(p),
-                )
-                for k, p in enumerate(self.prepared)
-            ],
-            find_repetitions(self.prepared),
-        )
+        return gather_recordings(self.prepared, rows, dependence, information.layout, weight=weight, on_chunk=on_chunk)
 
 
 @small_matrices

@@ -30,9 +30,7 @@ from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
 from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_gear_torque
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.dissipative_fit import (
-    dissipation_rows,
-)
+from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
 from ros2_dynid.identification.regression.information import Information, different_motion, select_friction
 from ros2_dynid.identification.regression.least_squares import solve_weighted
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm

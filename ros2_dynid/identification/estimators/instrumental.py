@@ -31,9 +31,7 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.repetition import find_motion_period
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.build_information import (
-    OnChunk,
-)
+from ros2_dynid.identification.regression.build_information import OnChunk
 from ros2_dynid.identification.regression.error_bars import Moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import BLOCKS, Information, phase_of
@@ -45,8 +43,6 @@ PASSED = 0.45
 IN_BAND = 5e-3
 """Noise over motion, as power of the accelerations, above which instruments share too much noise with the regressor:
 estimates would be off by about this share."""
-NOISY = 1e-4
-"""The same of the rows' own band, below which the regressor has no noise worth speaking of."""
 
 
 def instrument_motion(robot: Robot, prepared: Prepared) -> Prepared:

@@ -16,10 +16,8 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import build_load_information
-from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
-from ros2_dynid.identification.regression.estimate import ColumnLayout
-from ros2_dynid.identification.regression.information import Block, Information
-from ros2_dynid.identification.regression.least_squares import solve, wls
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import fit_alone, solve, wls
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
@@ -121,21 +119,15 @@ def measure_share(
     """
     of_load = together.columns[j] >= together.layout.load.start
     others = np.flatnonzero(direction == 0.0) if free else np.empty(0, dtype=np.intp)
-    blocks = []
+    rows = []
     for block in together.blocks:
         W, tau = block.R[j][:, :-1], block.R[j][:, -1]
         load = W[:, of_load]
-        A = np.column_stack((W[:, ~of_load], load[:, others], load @ direction, tau))
-        blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
-    width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), ColumnLayout(width))
-    solution = solve(alone.triangle(0))
-    if not solution.identified[-1]:
+        rows.append(np.column_stack((W[:, ~of_load], load[:, others], load @ direction, tau)))
+    fit = fit_alone(together, rows, [int(block.rows[j]) for block in together.blocks], error_bars=bar)
+    if not fit.identified[-1]:
         return 0.0, np.inf
-    if not bar:
-        return float(solution.value[-1]), 0.0
-    covariance, _ = jackknife(block_moments(alone, solution.value, np.ones(1)), solution.identified)
-    return float(solution.value[-1]), float(np.sqrt(covariance[-1, -1]))
+    return float(fit.value[-1]), float(np.sqrt(fit.covariance[-1, -1])) if bar else 0.0
 
 
 def measure_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions
-from ros2_dynid.identification.preparation.rows import PlainRows, find_dependence, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import PlainRows, Rows, find_dependence, row_chunks, row_count
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
 from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, solve_weighted
@@ -49,20 +49,35 @@ def build_information(
     dependence[:, layout.friction] = np.array(
         [[k == j for j, _ in active_terms(robot, terms)] for k in range(len(dependence))]
     )
+
+    def chunks(k: int) -> Iterator[Rows]:
+        plain = None if plain_rows is None else plain_rows[k]
+        return row_chunks(robot, prepared[k], columns, delay=delay, terms=terms, every=every, plain=plain)
+
+    return with_standstill(gather_recordings(prepared, chunks, dependence, layout, every=every, on_chunk=on_chunk))
+
+
+def gather_recordings(
+    prepared: Sequence[Prepared],
+    chunks: Callable[[int], Iterable[Rows]],
+    dependence: NDArray[np.bool_],
+    layout: ColumnLayout,
+    *,
+    every: int = 1,
+    weight: Callable[[Rows], Array] | None = None,
+    on_chunk: OnChunk | None = None,
+) -> Information:
+    """Return the information of recordings from their rows, by number; other arguments: see `gather`."""
     parts = []
     for k, one in enumerate(prepared):
-        plain = None if plain_rows is None else plain_rows[k]
-        chunks = row_chunks(robot, one, columns, delay=delay, terms=terms, every=every, plain=plain)
-        period = find_motion_period(one) if every == 1 else None
-        count = -(-row_count(one) // every)
-        parts.append(
-            gather(chunks, dependence, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period)
-        )
-    return with_standstill(combine(parts, find_repetitions(prepared)))
 
+        def tell(done: float, k: int = k) -> None:
+            if on_chunk is not None:
+                on_chunk((k + done) / len(prepared))
 
-def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:
-    return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / count)
+        count, period = -(-row_count(one) // every), find_motion_period(one) if every == 1 else None
+        parts.append(gather(chunks(k), dependence, count, layout, weight=weight, on_chunk=tell, period=period))
+    return combine(parts, find_repetitions(prepared))
 
 
 FIRST_REST_WEIGHT = 0.1

@@ -19,8 +19,8 @@ from scipy.linalg.lapack import dtrcon, dtrtrs
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.regression.error_bars import Moments, block_moments, jackknife
-from ros2_dynid.identification.regression.estimate import Estimate, Mask, Triangle
-from ros2_dynid.identification.regression.information import Information, compressed, decompose, pseudo_inverse
+from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, Mask, Triangle
+from ros2_dynid.identification.regression.information import Block, Information, compressed, decompose, pseudo_inverse
 from ros2_dynid.model.robot import Array
 
 TOLERANCE = 1e-8
@@ -173,6 +173,19 @@ def add_error_bars(
         covariance, dof = jackknife(moments or block_moments(information, value, weights), identified, half=half)
     sigma = error_levels(information, value, weights)
     return Estimate(layout, value, covariance, identified, sigma, solution.cond, solution.rank, method, dof)
+
+
+def fit_alone(
+    information: Information, rows: Sequence[Array], counts: Sequence[int], *, error_bars: bool = True
+) -> Estimate:
+    """Return the fit of rows [A y] alone, an array for each block of the information, which stand for so many rows."""
+    blocks = tuple(
+        Block((own,), np.array([count]), block.start, block.end, block.recording)
+        for own, count, block in zip(rows, counts, information.blocks, strict=True)
+    )
+    width = rows[0].shape[1] - 1
+    alone = Information(blocks, (np.arange(width),), ColumnLayout(width))
+    return add_error_bars(alone, solve(alone.triangle(0)), np.ones(1), Method.OLS, error_bars=error_bars)
 
 
 def own_errors(information: Information) -> Array:

@@ -22,10 +22,10 @@ from ros2_dynid.base_parameters.result import BaseParameters, build
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.repetition import find_motion_period, find_repetitions
-from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import Rows, find_dependence, row_chunks
+from ros2_dynid.identification.regression.build_information import gather_recordings
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
-from ros2_dynid.identification.regression.information import Information, combine, gather
+from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, wls
 from ros2_dynid.model.efforts import DRIVE, MeasuredEffort, with_sensors
 from ros2_dynid.model.friction_kinds import FrictionTerm
@@ -110,10 +110,7 @@ def two_sensors(
         np.hstack((np.ones((len(joints), layout.n_delay)), np.eye(len(joints)))) > 0.0
     )
     rows = partial(_rows, robot, other, columns, tuple(terms), full, tuple(joints), (first, second))
-    information = combine(
-        [gather(rows(p), dependence, row_count(p), full, period=find_motion_period(p)) for p in prepared],
-        find_repetitions(prepared),
-    )
+    information = gather_recordings(prepared, lambda k: rows(prepared[k]), dependence, full)
     back = np.zeros((layout.size, full.size))
     back[layout.base, full.base] = base.full_map(robot)[:, columns]
     back[layout.friction, full.friction] = np.eye(layout.n_friction)

@@ -31,10 +31,9 @@ from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.problem import Problem
-from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
-from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
+from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Block, Information, coarser
-from ros2_dynid.identification.regression.least_squares import solve, wls
+from ros2_dynid.identification.regression.least_squares import fit_alone, wls
 from ros2_dynid.identification.validation.cross_validation import validate_in_folds
 from ros2_dynid.identification.validation.finding import Finding
 from ros2_dynid.identification.validation.torque_errors import AS_WELL
@@ -288,28 +287,10 @@ UNKNOWN_FACTOR = Factor(1.0, np.inf)
 """Of a joint that the others do not tell about."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """A least-squares fit with its covariance by the blocks, and the degrees of freedom behind."""
-
-    value: Array
-    covariance: Array
-    identified: NDArray[np.bool_]
-    freedom: float
-
-
-def _fit_rows(information: Information, rows: Sequence[Array], counts: Sequence[int]) -> _Fit:
-    """Fit rows [A y] alone, an array for each block of the information, which stand for so many rows each."""
-    width = rows[0].shape[1] - 1
-    blocks = tuple(
-        Block((own,), np.array([count]), block.start, block.end, block.recording)
-        for own, count, block in zip(rows, counts, information.blocks, strict=True)
-    )
-    alone = Information(blocks, (np.arange(width),), ColumnLayout(width))
-    solution = solve(alone.triangle(0))
-    covariance, freedom = jackknife(block_moments(alone, solution.value, np.ones(1)), solution.identified)
-    rows_beyond = float(max(sum(counts) - width, 1))  # a fit with hardly more rows than parameters proves little
-    return _Fit(solution.value, covariance, solution.identified, min(freedom, rows_beyond))
+def _fit_rows(information: Information, rows: Sequence[Array], counts: Sequence[int]) -> Estimate:
+    """Return the fit of rows [A y] alone; one with hardly more rows than parameters proves little."""
+    fit = fit_alone(information, rows, counts)
+    return replace(fit, dof=min(fit.dof, float(max(sum(counts) - len(fit.value), 1))))
 
 
 def estimate_joint_factors(
@@ -345,7 +326,7 @@ def _factor(
     fit = _fit_rows(information, rows, [int(block.rows[j]) for block in information.blocks])
     value = float(fit.value[-1])
     std = float(np.sqrt(fit.covariance[-1, -1] + value**2 * noise / signal)) if fit.identified[-1] else np.inf
-    return Factor(value, std, fit.freedom)
+    return Factor(value, std, fit.dof)
 
 
 def find_driving_friction(
@@ -373,12 +354,12 @@ def find_driving_friction(
             rows, counts = zip(*((block.R[j], int(block.rows[j])) for block in information.blocks), strict=True)
             fit, own = _fit_rows(information, rows, counts), at
         else:
-            fit, own = _Fit(estimate.value, estimate.covariance, estimate.identified, estimate.dof), columns[at]
+            fit, own = estimate, columns[at]
             least = thresholds.effort_share * float(np.linalg.norm(R[:, -1]))
         speed = np.linalg.norm(R[:, at], axis=0)  # both coefficients as torques
         power = float(speed @ fit.value[own])
         spread = float(np.sqrt(max(speed @ fit.covariance[np.ix_(own, own)] @ speed, 0.0)))
-        clear = power < -deviations_beyond_chance(fit.freedom, thresholds.chance) * spread
+        clear = power < -deviations_beyond_chance(fit.dof, thresholds.chance) * spread
         if fit.identified[own].all() and clear and power < -least:
             reversed_joints.append(j)
     return reversed_joints
@@ -477,8 +458,8 @@ def estimate_prior_scale(information: Information, base: BaseParameters, prior: 
             parts.append(part)
         rows.append(np.vstack(parts))
     fit = _fit_rows(information, rows, [int(block.rows.sum()) for block in information.blocks])
-    std = float(np.sqrt(fit.covariance[-1, -1])) if fit.identified[-1] else np.inf
-    return Factor(float(fit.value[-1]), std, fit.freedom)
+    std = float(fit.std[-1])
+    return Factor(float(fit.value[-1]), std, fit.dof)
 
 
 def check_efforts(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
-from ros2_dynid.identification.estimators.instrumental import NOISY, noise_share
+from ros2_dynid.identification.estimators.instrumental import noise_share
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.error_bars import SIGNIFICANCE
@@ -38,7 +38,7 @@ class EstimatorThresholds:
     over that of least squares up to which an estimator without bias predicts as well.
     """
 
-    noise: float = NOISY
+    noise: float = 1e-4
     bias: float = SIGNIFICANCE
     well_known: float = 0.05
     as_well: float = AS_WELL

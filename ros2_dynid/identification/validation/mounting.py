@@ -16,11 +16,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import Option, Text
-from ros2_dynid.identification.validation.effort_sign_and_unit import (
-    SampledMotion,
-    build_friction_columns,
-    project_out,
-)
+from ros2_dynid.identification.validation.effort_sign_and_unit import SampledMotion, build_friction_columns, project_out
 from ros2_dynid.identification.validation.finding import Finding
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
