@@ -94,11 +94,12 @@ def with_standstill(information: Information) -> Information:
     rows of the joint's motion. Rows at rest that are no more than the parameters their joint feels have no error that
     would show, and are left out, unless there are as few in motion.
     """
-    if not information.still:
+    if not any(block.still for block in information.blocks):
         return information
-    count = len(information.blocks)
-    moving = replace(information, still=())
-    resting = replace(moving, blocks=information.still[:count], phases=())
+    empty = tuple(np.empty((0, len(columns) + 1)) for columns in information.columns)
+    none = Block(empty, np.zeros(information.n, dtype=np.int64), 0.0, 0.0)
+    moving = _each_block(information, lambda block: replace(block, still=None))
+    resting = replace(moving, blocks=tuple(block.still or none for block in information.blocks), phases=())
     parameters = np.array([len(columns) for columns in information.columns])
     few = moving.rows <= parameters
     usable = (resting.rows > parameters) | few
@@ -125,12 +126,21 @@ def _together(moving: Information, resting: Information, weight: Array) -> Infor
 
 def _joined(information: Information, weight: Array) -> Information:
     """Return blocks and phases with the rows at rest, times each joint's weight, shape (n,)."""
-    every = (*information.blocks, *information.phases)
-    joined = tuple(_both(a, b, weight) for a, b in zip(every, information.still, strict=True))
-    count = len(information.blocks)
     moved = np.sum([block.rows for block in information.blocks], axis=0) > 0
-    motion = every if moved.all() else tuple(_where_moved(a, b, moved) for a, b in zip(every, joined, strict=True))
-    return Information(joined[:count], information.columns, information.layout, joined[count:], motion=motion)
+
+    def join(block: Block) -> Block:
+        if block.still is None:  # as in most blocks
+            return block
+        moving = replace(block, still=None)
+        both = _both(moving, block.still, weight)
+        return replace(both, moving=_where_moved(moving, both, moved))
+
+    return _each_block(information, join)
+
+
+def _each_block(information: Information, change: Callable[[Block], Block]) -> Information:
+    blocks, phases = (tuple(map(change, some)) for some in (information.blocks, information.phases))
+    return Information(blocks, information.columns, information.layout, phases)
 
 
 def _where_moved(moving: Block, both: Block, moved: NDArray[np.bool_]) -> Block:
@@ -140,8 +150,6 @@ def _where_moved(moving: Block, both: Block, moved: NDArray[np.bool_]) -> Block:
 
 
 def _both(moving: Block, resting: Block, weight: Array) -> Block:
-    if not any(map(len, resting.R)):  # as in most blocks
-        return moving
     R = tuple(
         compressed(np.vstack((a, w * b))) if len(b) and w > 0.0 else a
         for a, b, w in zip(moving.R, resting.R, weight, strict=True)

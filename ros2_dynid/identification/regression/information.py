@@ -41,6 +41,8 @@ class Block:
     rows: number of rows of each joint, shape (n,); start, end [s]; recording: its number; resting: rows of joints that
     stand still among them, all joints together. motion: number of a motion that several recordings have, and the time
     of the block's start in it [s]; None where a recording's motion is its own.
+    still: rows of joints that stand still, beside those of R until `with_standstill` gives them their weight; moving:
+    after that, the rows in motion alone, which torque errors are counted in. None where no joint stands still.
     """
 
     R: tuple[Array, ...]
@@ -50,6 +52,8 @@ class Block:
     recording: int = 0
     resting: int = 0
     motion: tuple[int, float] | None = None
+    still: Block | None = None
+    moving: Block | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +63,12 @@ class Information:
     phases: the same rows in blocks of the period of motions that repeat, for their error bars; empty where none does.
     part_of: where the blocks were taken from, with their numbers there, if they were. joint_triangles: R factors of
     each joint over all blocks, where they are known already.
-    still: rows of joints that stand still, in the same blocks and then the same phases, until `standstill` gives them
-    their weight; empty where there are none. motion: after that, the rows in motion alone, in the same places, which
-    the torque errors are counted in; empty where they are all.
     """
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
     layout: ColumnLayout
     phases: tuple[Block, ...] = ()
-    still: tuple[Block, ...] = ()
-    motion: tuple[Block, ...] = ()
     part_of: tuple[Information, tuple[int, ...]] | None = None
     joint_triangles: tuple[Array, ...] | None = None
 
@@ -106,10 +105,9 @@ class Information:
         whole, places = self.part_of or (self, None)
         taken = tuple(numbers if places is None else map(places.__getitem__, numbers))
         blocks = tuple(map(self.blocks.__getitem__, numbers))
-        motion = tuple(map(self.motion.__getitem__, numbers)) if self.motion else ()
         in_order = all(map(operator.lt, taken, taken[1:]))  # and each once
         part_of = (whole, taken) if in_order else None
-        return Information(blocks, self.columns, self.layout, motion=motion, part_of=part_of)
+        return Information(blocks, self.columns, self.layout, part_of=part_of)
 
     def split(self, fold: Collection[int]) -> tuple[Information, Information]:
         """Return the information of all blocks but those with these numbers, and of these."""
@@ -117,11 +115,11 @@ class Information:
 
     def in_motion(self) -> Information:
         """Return the same without rows of joints that stand still, whose friction no model predicts."""
-        return self._in_motion if self.motion else self
+        return self._in_motion if any(block.moving for block in self.blocks) else self
 
     @cached_property
     def _in_motion(self) -> Information:
-        return Information(self.motion[: len(self.blocks)], self.columns, self.layout)
+        return Information(tuple(block.moving or block for block in self.blocks), self.columns, self.layout)
 
     @cached_property
     def recordings(self) -> dict[int, Information]:
@@ -134,7 +132,10 @@ class Information:
     def of_joints(self, joints: Sequence[int]) -> Information:
         """Return the information of some joints' rows, by their numbers from 0; blocks of time only."""
         chosen = list(joints)
-        blocks = tuple(replace(b, R=tuple(b.R[k] for k in chosen), rows=b.rows[chosen], resting=0) for b in self.blocks)
+        blocks = tuple(
+            replace(b, R=tuple(b.R[k] for k in chosen), rows=b.rows[chosen], resting=0, still=None, moving=None)
+            for b in self.blocks
+        )
         columns = tuple(self.columns[k] for k in chosen)
         return Information(blocks, columns, self.layout, joint_triangles=tuple(map(self.triangle, chosen)))
 
@@ -196,30 +197,18 @@ def combine(parts: Sequence[Information], repetitions: Sequence[Repetition | Non
         if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
             raise InputError("the recordings are of different robots", "identify each with its own robot")
     shift, blocks, phases = 0, [], []
-    still: list[Block] = []
-    still_phases: list[Block] = []
-    some, any_still = any(part.phases for part in parts), any(part.still for part in parts)
     for part, repetition in itertools.zip_longest(parts, repetitions):
-        count = len(part.blocks)
-        own_still = part.still or tuple(map(_without_rows, (*part.blocks, *part.phases)))
         blocks += [_shifted(block, shift, repetition) for block in part.blocks]
-        still += own_still[:count]
-        if some:
-            phases += [_shifted(block, shift, repetition) for block in part.phases or part.blocks]
-            still_phases += own_still[count:] if part.phases else own_still[:count]
-        shift = 1 + max(block.recording for block in blocks[-count:])
-    every = (*still, *still_phases) if any_still else ()
-    return Information(tuple(blocks), first.columns, first.layout, tuple(phases), every)
+        phases += [_shifted(block, shift, repetition) for block in part.phases or part.blocks]
+        shift = 1 + max(block.recording for block in blocks[-len(part.blocks) :])
+    some = any(part.phases for part in parts)
+    return Information(tuple(blocks), first.columns, first.layout, tuple(phases) if some else ())
 
 
 def _shifted(block: Block, shift: int, repetition: Repetition | None) -> Block:
     """Return the block of a recording with a higher number, at its time in the motion that it repeats, if it does."""
     motion = block.motion if repetition is None else (repetition.motion, repetition.motion_time(block.start))
     return replace(block, recording=block.recording + shift, motion=motion)
-
-
-def _without_rows(block: Block) -> Block:
-    return replace(block, R=tuple(R[:0] for R in block.R), rows=np.zeros_like(block.rows))
 
 
 def coarser(information: Information, most: int) -> Information:
@@ -241,7 +230,8 @@ def coarser(information: Information, most: int) -> Information:
 def join_blocks(blocks: Sequence[Block]) -> Block:
     """Return neighbouring blocks as one."""
     rows, first = np.sum([block.rows for block in blocks], axis=0), blocks[0]
-    return replace(first, R=_joined([block.R for block in blocks]), rows=rows, end=blocks[-1].end, resting=0)
+    R = _joined([block.R for block in blocks])
+    return replace(first, R=R, rows=rows, end=blocks[-1].end, resting=0, still=None, moving=None)
 
 
 def compressed(A: Array, *, overwrite: bool = False) -> Array:
@@ -329,14 +319,13 @@ def each_triangle(
     layout: ColumnLayout,
 ) -> Information:
     """Return the information with every R factor, by time and by phase, changed: change(R_j, its old columns)."""
-    blocks, phases, motion = (
-        tuple(
-            replace(block, R=tuple(change(R, old) for R, old in zip(block.R, information.columns, strict=True)))
-            for block in some
-        )
-        for some in (information.blocks, information.phases, information.motion)
-    )
-    return Information(blocks, tuple(columns), layout, phases, motion=motion)
+
+    def changed(block: Block) -> Block:
+        R = tuple(change(R, old) for R, old in zip(block.R, information.columns, strict=True))
+        return replace(block, R=R, still=None, moving=None if block.moving is None else changed(block.moving))
+
+    blocks, phases = (tuple(map(changed, some)) for some in (information.blocks, information.phases))
+    return Information(blocks, tuple(columns), layout, phases)
 
 
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
@@ -348,8 +337,7 @@ def different_motion(information: Information) -> Information:
     """Return the same rows in blocks that do not repeat each other's motion: of the period where a motion repeats."""
     if not information.phases:
         return information
-    motion = information.motion[len(information.blocks) :]
-    return Information(information.phases, information.columns, information.layout, motion=motion)
+    return Information(information.phases, information.columns, information.layout)
 
 
 def block_folds(information: Information, count: int) -> list[list[int]]:
@@ -393,14 +381,12 @@ def gather(
     length = block_length(n_rows, n_blocks)
     moving, resting = _Collected(columns), _Collected(columns)
     blocks: list[Block] = []
-    still: list[Block] = []
     done, in_block, start, end, at_rest = 0, 0, 0.0, 0.0, False
 
     def close() -> None:
         nonlocal in_block
         if in_block:
-            blocks.append(moving.block(start, end))
-            still.append(resting.block(start, end))
+            blocks.append(moving.block(start, end, resting))
         in_block = 0
 
     by_phase = None if period is None else _Phases(columns, n_blocks, period)
@@ -425,10 +411,7 @@ def gather(
         if on_chunk is not None:
             on_chunk(done / max(1, n_rows))
     close()
-    phases, still_phases = ((), ()) if by_phase is None else by_phase.blocks()
-    if not any(block.rows.any() for block in still):
-        return Information(tuple(blocks), columns, layout, phases)
-    return Information(tuple(blocks), columns, layout, phases, (*still, *still_phases))
+    return Information(tuple(blocks), columns, layout, () if by_phase is None else by_phase.blocks())
 
 
 def _standing(chunk: Rows, at_rest: bool) -> tuple[NDArray[np.bool_] | None, bool]:
@@ -467,15 +450,15 @@ class _Collected:
             if sum(map(len, pending)) > max(8 * A.shape[1], PENDING_ROWS):
                 self._pending[j] = [_stacked(pending)]
 
-    def block(self, start: float, end: float) -> Block:
-        """Return the block of what was taken, and begin anew."""
+    def block(self, start: float, end: float, resting: _Collected | None = None) -> Block:
+        """Return the block of what was taken, and begin anew; resting: rows of joints that stand still."""
         R = tuple(
             _stacked(parts) if parts else np.empty((0, len(own) + 1))
             for parts, own in zip(self._pending, self._columns, strict=True)
         )
-        rows = self._rows
+        rows, still = self._rows, None if resting is None else resting.block(start, end)
         self._clear()
-        return Block(R, rows, start, end)
+        return Block(R, rows, start, end, still=still if still is not None and still.rows.any() else None)
 
 
 class _Phases:
@@ -498,14 +481,12 @@ class _Phases:
             if stands is not None:
                 self._resting[place].take(chunk, part, stands)
 
-    def blocks(self) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
-        """Return the blocks that have rows, and those of joints that stand still; start and end are phases [s]."""
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the blocks that have rows; start and end are phases [s]."""
         width = self._period / len(self._met)
-        moving, resting = (
-            tuple(every[k].block(k * width, (k + 1) * width) for k in np.flatnonzero(self._met))
-            for every in (self._moving, self._resting)
+        return tuple(
+            self._moving[k].block(k * width, (k + 1) * width, self._resting[k]) for k in np.flatnonzero(self._met)
         )
-        return moving, resting
 
 
 def phase_of(t: Array, period: float, n_blocks: int = BLOCKS) -> NDArray[np.intp]:

@@ -89,7 +89,9 @@ def test_weights_are_those_of_the_errors_and_errors_are_of_motion():
     rows = Rows(np.arange(N, dtype=float), W, tau, ~still, still)
     gathered = gather([rows], np.ones((1, 2), bool), N, ColumnLayout(2))
     pauses = int(np.sum(np.diff(still[0].astype(int)) == 1)) + 1
-    assert sum(block.rows[0] for block in gathered.still) == pauses, "of a pause of all joints, one row"
+    assert sum(block.still.rows[0] for block in gathered.blocks if block.still) == pauses, (
+        "of a pause of all joints, one row"
+    )
     found = with_standstill(gathered)
     assert found.rows[0] == np.count_nonzero(~still) + pauses
     assert found.in_motion().rows[0] == np.count_nonzero(~still)
@@ -116,7 +118,7 @@ def test_parts_of_the_information_keep_rows_in_motion_apart():
         for recording in (one_after_the_other(0, moves=8), moving_all())
     )
     both = combine([one, other])
-    assert len(both.still) == len(both.blocks) and not both.still[-1].rows.any()
+    assert any(block.still for block in both.blocks) and both.blocks[-1].still is None
     assert np.array_equal(with_standstill(both).in_motion().rows, one.rows + other.rows)
 
 
@@ -179,8 +181,10 @@ def test_blocks_of_the_period_have_their_rows_at_rest_too():
     found = with_standstill(gathered)
     weight = weight_of(rows, gathered, found, 0)
     assert weight == pytest.approx(0.1, rel=0.15) and len(found.phases) == len(gathered.phases) == 6
-    assert len(found.motion) == 12 and found.motion[6:] == gathered.phases and found.still == ()
-    for after, before, still in zip(found.phases, gathered.phases, gathered.still[6:], strict=True):
+    assert not any(block.still for block in (*found.blocks, *found.phases))
+    for after, before in zip(found.phases, gathered.phases, strict=True):
+        still = before.still
+        assert all(a is b for a, b in zip(after.moving.R, before.R, strict=True))
         for j, share in enumerate((weight, 0.0)):
             squares = [block.R[j].T @ block.R[j] for block in (after, before, still)]
             np.testing.assert_allclose(squares[0], squares[1] + share**2 * squares[2], atol=1e-6)
@@ -196,7 +200,8 @@ def test_a_joint_with_as_few_rows_in_motion_keeps_those_at_rest():
         assert found.rows.tolist() == [300, moving + (2 if used else 0)]
     alone = rows_at_rest((200, 200), (2, 1))[1]
     found = with_standstill(alone)
-    assert found.blocks == alone.blocks and found.still == found.motion == () and found.in_motion() is found
+    assert all(a.R is b.R and a.still is None for a, b in zip(found.blocks, alone.blocks, strict=True))
+    assert found.in_motion() is found
 
 
 def test_what_rows_at_rest_say_is_weighed_against_all_rows():

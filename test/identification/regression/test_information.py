@@ -99,12 +99,27 @@ def check(block, rows, inside, factor=None):
         assert block.rows[j] == np.count_nonzero(chosen)
 
 
+def check_still(block, rows, chosen):
+    """Check the rows of joints that stand still, of which some are chosen for each joint."""
+    if not np.any(chosen):
+        assert block.still is None
+        return
+    for j, own in enumerate(chosen):
+        assert block.still.rows[j] == np.count_nonzero(own)
+        np.testing.assert_allclose(block.still.R[j].T @ block.still.R[j], moment(rows, j, own), atol=1e-9)
+
+
+def stills(blocks):
+    """Return the rows of joints that stand still, of the blocks that have any."""
+    return tuple(block.still for block in blocks if block.still is not None)
+
+
 @pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (50, 3, 77), (13, 13, 104)])
 def test_blocks_of_time_hold_their_rows_however_the_chunks_come(sizes):
     rows, done = rows_of(), []
     found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10, on_chunk=done.append)
     number = np.arange(130) // 13
-    assert len(found.blocks) == 10 and found.layout == ColumnLayout(4) and found.phases == found.still == ()
+    assert len(found.blocks) == 10 and found.layout == ColumnLayout(4) and found.phases == () == stills(found.blocks)
     for k, block in enumerate(found.blocks):
         check(block, rows, number == k)
         assert (block.start, block.end) == (pytest.approx(5.0 + 1.3 * k), pytest.approx(5.0 + 1.3 * k + 1.2))
@@ -138,18 +153,15 @@ def test_blocks_of_phase(sizes):
     found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10, period=4.13)
     place = phase_of(rows.t, 4.13, 10)
     np.testing.assert_array_equal(place, np.floor((rows.t % 4.13) / 0.413))
-    assert len(found.phases) == 10 and len(found.still) == 20
+    assert len(found.phases) == 10
     for k, block in enumerate(found.phases):
         check(block, rows, place == k)
         assert (block.start, block.end) == (pytest.approx(0.413 * k), pytest.approx(0.413 * k + 0.413))
     pause = rows.still.all(axis=0)
     counts = rows.still & ~(pause & np.append(False, pause[:-1]))
-    for blocks, number in ((found.still[:10], np.arange(130) // 13), (found.still[10:], place)):
+    for blocks, number in ((found.blocks, np.arange(130) // 13), (found.phases, place)):
         for k, block in enumerate(blocks):
-            for j in range(2):
-                chosen = counts[j] & (number == k)
-                assert block.rows[j] == np.count_nonzero(chosen)
-                np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen), atol=1e-9)
+            check_still(block, rows, [own & (number == k) for own in counts])
     other = different_motion(found)
     assert other.blocks == found.phases and other.phases == ()
     few = gather(in_chunks(rows_of(20), (20,)), FELT, 20, n_blocks=10, period=4.13)
@@ -166,11 +178,8 @@ def test_of_a_pause_of_the_whole_robot_the_first_row_counts_wherever_chunks_end(
     rows = replace(rows, keep=~still, still=still)
     found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10)
     counts = [[10, 30, 60], [10, 22, 30, *range(46, 61)]]
-    for k, block in enumerate(found.still):
-        for j, own in enumerate(counts):
-            chosen = np.isin(np.arange(130), own) & (np.arange(130) // 13 == k)
-            assert block.rows[j] == np.count_nonzero(chosen)
-            np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen), atol=1e-9)
+    for k, block in enumerate(found.blocks):
+        check_still(block, rows, [np.isin(np.arange(130), own) & (np.arange(130) // 13 == k) for own in counts])
 
 
 def test_recordings_are_numbered_through():
@@ -182,8 +191,7 @@ def test_recordings_are_numbered_through():
     np.testing.assert_array_equal(both.rows, one.rows + two.rows + phased.rows)
     still = gather([rows_of(40, 3, still=True)], FELT, 40, n_blocks=4)
     mixed = combine([one, still])
-    assert len(mixed.still) == 8 and not any(block.rows.any() for block in mixed.still[:4])
-    assert [b.rows.tolist() for b in mixed.still[4:]] == [b.rows.tolist() for b in still.still]
+    assert stills(mixed.blocks[:4]) == () and stills(mixed.blocks[4:]) == stills(still.blocks) != ()
     with pytest.raises(InputError, match="different robots"):
         combine([one, replace(two, layout=ColumnLayout(3, 1))])
     with pytest.raises(InputError, match="different robots"):
@@ -251,8 +259,9 @@ def test_rows_of_taken_blocks():
     np.testing.assert_array_equal(part.block_rows, whole.block_rows[[7, 2, 5]])
     np.testing.assert_array_equal(part.rows, whole.block_rows[[7, 2, 5]].sum(axis=0))
     assert whole.take(range(10)) is whole
-    moved = Information(whole.blocks, whole.columns, whole.layout, motion=whole.blocks[::-1])
-    assert moved.take([0, 1]).motion == (whole.blocks[9], whole.blocks[8])
+    pairs = zip(whole.blocks, whole.blocks[::-1], strict=True)
+    moved = replace(whole, blocks=tuple(replace(block, moving=other) for block, other in pairs))
+    assert moved.take([0, 1]).in_motion().blocks == (whole.blocks[9], whole.blocks[8])
     assert moved.in_motion().blocks == whole.blocks[::-1] and whole.in_motion() is whole
     assert isinstance(part.blocks[0], Block)
 
@@ -304,19 +313,22 @@ def test_rows_at_rest_and_those_in_motion_stay_with_their_blocks_and_phases():
     phased = gather([rows_of(60, 2, still=True)], FELT, 60, n_blocks=6, period=2.0)
     for parts in ([plain, phased], [phased, plain]):
         both = combine(parts)
-        assert len(both.still) == len(both.blocks) + len(both.phases) == 20
-        wanted = [one for part in parts for one in part.still[: len(part.blocks)]]
-        wanted += [one for part in parts for one in (part.still[6:] if part.phases else part.still)]
-        assert all(a.R is b.R for a, b in zip(both.still, wanted, strict=True))
-    motion = tuple(replace(block, start=-1.0 - k) for k, block in enumerate((*phased.blocks, *phased.phases)))
-    moved = Information(phased.blocks, phased.columns, phased.layout, phased.phases, motion=motion)
-    assert different_motion(moved).in_motion().blocks == motion[6:]
-    assert moved.in_motion().blocks == motion[:6]
+        assert len(both.phases) == len(both.blocks) == 10
+        assert stills(both.blocks) == tuple(one for part in parts for one in stills(part.blocks))
+        assert stills(both.phases) == tuple(one for part in parts for one in stills(part.phases or part.blocks))
+
+    def slowed(blocks):
+        return tuple(replace(block, moving=replace(block, start=-1.0 - k)) for k, block in enumerate(blocks))
+
+    moved = replace(phased, blocks=slowed(phased.blocks), phases=slowed(phased.phases))
+    assert different_motion(moved).in_motion().blocks == tuple(block.moving for block in moved.phases)
+    assert moved.in_motion().blocks == tuple(block.moving for block in moved.blocks)
     small = restrict(moved, [3, 1])
-    assert [block.start for block in small.motion] == [block.start for block in motion]
-    a, b = small.motion[7].R[0], motion[7].R[0][:, [1, 2, 3]]
-    np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-9)
-    assert coarser(moved, 2).phases == phased.phases
+    for few, every in zip((*small.blocks, *small.phases), (*moved.blocks, *moved.phases), strict=True):
+        assert few.moving.start == every.moving.start
+        a, b = few.moving.R[0], every.moving.R[0][:, [1, 2, 3]]
+        np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-9)
+    assert coarser(moved, 2).phases == moved.phases
     rested = replace(plain, blocks=tuple(replace(block, resting=k + 1) for k, block in enumerate(plain.blocks)))
     assert [block.resting for block in combine([phased, rested]).blocks] == [0] * 6 + [1, 2, 3, 4]
 

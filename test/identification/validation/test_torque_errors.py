@@ -191,7 +191,8 @@ def test_only_rows_in_motion_are_judged():
     still, moving = (build_information(ROBOT, BASE, [moved(noise)]) for noise in (0.1, 0.02))
     fewer = tuple(replace(block, rows=block.rows // 2 + np.arange(3)) for block in moving.blocks)
     moving = replace(moving, blocks=fewer)  # than there are at rest and in motion
-    both = replace(still, motion=moving.blocks)
+    pairs = zip(still.blocks, moving.blocks, strict=True)
+    both = replace(still, blocks=tuple(replace(block, moving=alone) for block, alone in pairs))
     names = ROBOT.active_names
     value = wls(still).value
     assert torque_errors(names, both, value) == torque_errors(names, moving, value)
