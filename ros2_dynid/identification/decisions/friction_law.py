@@ -28,7 +28,7 @@ from ros2_dynid.identification.friction_columns import (
 )
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
-from ros2_dynid.identification.preparation.rows import PlainRows, row_count, rows_of_a_chunk, with_gear_torque
+from ros2_dynid.identification.preparation.rows import PlainRows, thin_chunks, with_gear_torque
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.dissipative_fit import dissipation_rows
 from ros2_dynid.identification.regression.information import Information, different_motion, select_friction
@@ -111,8 +111,7 @@ def choose_friction_law(
         return plain
     delay = bool(information.layout.n_delay)
     rows = _LawRows(robot, base, tuple(prepared), delay, plain_rows, top, temperatures)
-    chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
-    every = max(1, chunks // thresholds.chunks)
+    every = thin_chunks(prepared, thresholds.chunks)
     solution, weights = solve_weighted(information, iterations=FIRST_ITERATIONS)
     rows = rows.with_gear_torque(solution.value[information.layout.base])
     if any(term.kind.loaded for term in terms):

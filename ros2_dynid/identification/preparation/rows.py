@@ -154,6 +154,11 @@ def row_count(prepared: Prepared) -> int:
     return sum(len(w.at) for w in windows(prepared, 1 << 30))
 
 
+def thin_chunks(prepared: Sequence[Prepared], count: int) -> int:
+    """Return `every` for `row_chunks` such that about `count` chunks of the recordings are left, or all if fewer."""
+    return max(1, sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared) // count)
+
+
 def row_chunks(
     robot: Robot,
     prepared: Prepared,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.identification.preparation.rows import row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import row_chunks, row_count, thin_chunks
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.least_squares import solve_weighted
 from ros2_dynid.model.robot import Array, with_gravity
@@ -26,15 +26,16 @@ class GravityThresholds:
     """When efforts are said to hold another share of gravity than all of it.
 
     blocks: stretches of time that are left out in turn; rows: of each joint that are looked at, enough for the 60
-    parameters of a six-joint arm; gain: standard errors of the gain on stretches left out (recordings with gravity have
-    -3 to -7 of them without it, the same less their gravity 1.4 to 8); scatter: standard deviations between the share
-    and 1, so that chance makes it in one of ten thousand; distance: shares nearer to 1 are within what errors of a
-    model make of it (a Panda's link torques: 1.2); absent: a smaller share is none, since controllers that compensate
-    gravity are that good.
+    parameters of a six-joint arm; chunks: of rows that these are taken from, about, as for the friction law; gain:
+    standard errors of the gain on stretches left out (recordings with gravity have -3 to -7 of them without it, the
+    same less their gravity 1.4 to 8); scatter: standard deviations between the share and 1, so that chance makes it in
+    one of ten thousand; distance: shares nearer to 1 are within what errors of a model make of it (a Panda's link
+    torques: 1.2); absent: a smaller share is none, since controllers that compensate gravity are that good.
     """
 
     blocks: int = 10
     rows: int = 3000
+    chunks: int = 60
     gain: float = 2.0
     scatter: float = 4.0
     distance: float = 0.25
@@ -105,11 +106,12 @@ def _block_triangles(problem: Problem, thresholds: GravityThresholds) -> list[_T
     robot, columns = problem.robot, problem.base.columns(problem.robot)
     still, delay = with_gravity(robot, (0.0, 0.0, 0.0)), bool(problem.information.layout.n_delay)
     weights = solve_weighted(problem.information)[1]
-    every = max(1, sum(map(row_count, problem.prepared)) // thresholds.rows)
+    some = thin_chunks(problem.prepared, thresholds.chunks)
+    every = max(1, sum(map(row_count, problem.prepared)) // (some * thresholds.rows))
     times, chunks = [], []
     for number, prepared in enumerate(problem.prepared):
-        pairs = zip(*(row_chunks(one, prepared, columns, delay=delay) for one in (robot, still)), strict=True)
-        for full, motion in pairs:
+        both = (row_chunks(one, prepared, columns, delay=delay, every=some) for one in (robot, still))
+        for full, motion in zip(*both, strict=True):
             for j, weight in enumerate(weights):
                 kept = np.flatnonzero(full.keep[j])[::every]
                 alone = motion.W[:, j, kept]

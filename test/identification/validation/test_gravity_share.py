@@ -14,19 +14,20 @@ from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import diagnose
-from ros2_dynid.identification.validation.gravity_share import find_other_share
+from ros2_dynid.identification.validation.gravity_share import GRAVITY, find_other_share
 from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import ignore_progress
 from ros2_dynid.usecases.check import check_recording
 
 
-def recording_with_share(share, seed=0):
+def recording_with_share(share, seed=0, seconds=12.0):
     """Return a recording of the simulated arm whose efforts hold this share of gravity."""
     robot, chi = simulated_truth()
-    samples = simulated(seed=seed, seed_motion=100 + seed)
+    samples = simulated(seed=seed, seed_motion=100 + seed, seconds=seconds)
     rest = np.zeros_like(samples.q)
     gravity = inverse_dynamics(*frictionless(robot, chi), samples.q, rest, rest)
     return robot, replace(samples, tau=samples.tau - (1.0 - share) * gravity)
@@ -43,6 +44,15 @@ def test_the_share_is_found_with_its_error_bar_or_nothing_is_said(seed):
         assert found is not None and abs(found.share - share) < 4.0 * found.std + 0.01 and found.std < 0.1
         assert found.best < found.with_gravity
     assert share_of(*recording_with_share(1.0, seed)) is None
+
+
+def test_of_a_long_recording_a_part_of_the_rows_tells_the_share():
+    robot, samples = recording_with_share(0.0, seconds=36.0)
+    problem = build_problem(robot, [samples], IdentifyOptions(), ignore_progress)
+    rows = sum(map(row_count, problem.prepared))
+    whole, few = (find_other_share(problem, replace(GRAVITY, chunks=n, rows=rows)) for n in (rows, 1))
+    assert whole is not None and few is not None and few.share != whole.share
+    assert abs(few.share - whole.share) < 4.0 * np.hypot(few.std, whole.std) + 0.01
 
 
 def test_a_robot_without_gravity_is_not_asked():
