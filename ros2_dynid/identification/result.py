@@ -160,7 +160,7 @@ class PriorUse:
     parameters: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IdentifyOutcome:
     """What was identified; `model` and `report` are the files written, None if there was no output folder.
 
@@ -178,19 +178,19 @@ class IdentifyOutcome:
     """
 
     base: tuple[BaseRow, ...]
-    essential: tuple[str, ...]
-    standard: Mapping[str, float]
-    consistent: Mapping[str, float]
-    fit: Mapping[str, TorqueError]
-    validation: Mapping[str, TorqueError]
-    cond: float | None
-    rows: int
+    essential: tuple[str, ...] = ()
+    standard: Mapping[str, float] = field(default_factory=dict)
+    consistent: Mapping[str, float] = field(default_factory=dict)
+    fit: Mapping[str, TorqueError] = field(default_factory=dict)
+    validation: Mapping[str, TorqueError] = field(default_factory=dict)
+    cond: float | None = None
+    rows: int = 0
     method: Method
     filter: Filter
     delay: Delay
     verdict: tuple[Remark, ...]
     notes: tuple[str, ...]
-    seconds: float
+    seconds: float = 0.0
     validated_by: ValidatedBy = ValidatedBy.NOTHING
     folds: int = 0
     elimination: Elimination | None = None
@@ -237,19 +237,11 @@ def assemble_servos(model: IdentifiedModel, verdict: tuple[Remark, ...], notes: 
     assert model.servo is not None
     outcome = IdentifyOutcome(
         base=model.table(),
-        essential=(),
-        standard={},
-        consistent={},
-        fit={},
-        validation={},
-        cond=None,
-        rows=0,
         method=Method.DIDIM,
         filter=Filter(0.0, None, None, 0.0, 0.0, 0.0, 0.0),
         delay=Delay(0.0, None),
         verdict=verdict,
         notes=notes,
-        seconds=0.0,
         servos=model.servo.rows(),
         rollout=model.servo.errors,
     )
@@ -318,7 +310,6 @@ def _build_outcome(
         delay=total_delay(problem, estimate),
         verdict=choice.remarks,
         notes=tuple(note.text for prepared in problem.prepared for note in prepared.notes),
-        seconds=0.0,
         elimination=None if selection is None else _elimination(problem, selection),
         consistency=candidates.physical.consistency,
         serve=model.serve,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def choose_candidate(
     fitted = compare_torques(problem.robot, problem.base, problem.prepared, value, problem.prior, terms=problem.terms)
     choice = Choice(served, value, errors, scores.validations[served], fitted, ())
     remarks = _remarks(problem, estimation, candidates, scores, choice, options)
-    return Choice(served, value, errors, choice.validation, fitted, tuple(sort_remarks(remarks)))
+    return replace(choice, remarks=tuple(sort_remarks(remarks)))
 
 
 def select_served_set(sets: Mapping[str, SetErrors], *, asked: bool) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -133,26 +134,16 @@ def _thin_motion(prepared: Prepared, cutoff: float, limits: CutoffThresholds) ->
     kernel = lowpass_kernel(cutoff, rate)
     long = [s for s in prepared.segments if s.stop - s.start >= len(kernel)]
 
-    def smooth(name: str) -> Array:
-        return np.concatenate([filter_signal(getattr(prepared, name)[s], kernel, step) for s in long])
-
+    signals: dict[str, Any] = dict.fromkeys(("gear_torque", "reference", "commands", "temperature", "second"))
+    for name in ("q", "dq", "ddq", "tau", "sign", "bridged"):
+        signals[name] = np.concatenate([filter_signal(getattr(prepared, name)[s], kernel, step) for s in long])
     places = [s.start + output_index(s.stop - s.start, len(kernel), step).astype(int) for s in long]
     return replace(
         prepared,
         t=np.concatenate([prepared.t[at] for at in places]),
-        q=smooth("q"),
-        dq=smooth("dq"),
-        ddq=smooth("ddq"),
-        tau=smooth("tau"),
-        sign=smooth("sign"),
-        bridged=smooth("bridged"),
         segments=consecutive_slices(map(len, places)),
         filter=replace(prepared.filter, inner_rate=rate / step, position_cutoff=cutoff),
-        gear_torque=None,
-        reference=None,
-        commands=None,
-        temperature=None,
-        second=None,
+        **signals,
     )
 
 

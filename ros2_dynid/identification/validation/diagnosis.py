@@ -39,13 +39,13 @@ from ros2_dynid.identification.validation.friction_share import (
     FRICTION,
     FrictionShare,
     FrictionShareThresholds,
-    find_other_friction,
+    find_friction_share,
 )
 from ros2_dynid.identification.validation.gravity_share import (
     GRAVITY,
     GravityShare,
     GravityThresholds,
-    find_other_share,
+    find_gravity_share,
 )
 from ros2_dynid.identification.validation.mounting import MOUNTING, MountingThresholds, check_mounting
 from ros2_dynid.model.efforts import MeasuredEffort
@@ -120,7 +120,7 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     motion = sample_motion(plain.prepared)
     evidence = tuple(gather_effort_evidence(plain.robot, motion, thresholds.efforts))
     is_reversed = [joint.is_reversed(thresholds.efforts) for joint in evidence]
-    share = _find_gravity_share(plain, evidence, thresholds)
+    share = _find_other_gravity(plain, evidence, thresholds)
     for alone in (
         _check_degrees(plain, motion, thresholds.degrees),
         _check_absent_gravity(plain.robot, share, thresholds.gravity),
@@ -134,7 +134,7 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
         findings = findings if not law.terms or check_efforts(law, evidence, thresholds.efforts) else ()
     findings = findings or _tell_part_of_gravity(share)
     if not findings:
-        friction_share = find_other_friction(plain, thresholds.friction)
+        friction_share = find_friction_share(plain, thresholds.friction)
         findings = _tell_part_of_friction(plain.robot, friction_share, thresholds.friction)
     return Diagnosis(findings, evidence)
 
@@ -146,14 +146,14 @@ def _with_law_of_data(plain: Problem) -> Problem:
     return replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
 
 
-def _find_gravity_share(
+def _find_other_gravity(
     problem: Problem, evidence: Sequence[EffortEvidence], thresholds: DiagnosisThresholds
 ) -> GravityShare | None:
     """Return a share of gravity that is not all of it; not looked for where an effort follows the a priori gravity."""
     near = 1.0 + thresholds.gravity.distance
     if any(joint.follows_gravity(thresholds.efforts) and is_within(joint.gravity_scale, near) for joint in evidence):
         return None
-    return find_other_share(problem, thresholds.gravity)
+    return find_gravity_share(problem, thresholds.gravity)
 
 
 def _check_absent_gravity(robot: Robot, share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:

@@ -60,7 +60,7 @@ class FrictionShare:
         return f"{self.share:.2f} +- {self.std:.2f} of what the robot's description has"
 
 
-def find_other_friction(problem: Problem, thresholds: FrictionShareThresholds = FRICTION) -> FrictionShare | None:
+def find_friction_share(problem: Problem, thresholds: FrictionShareThresholds = FRICTION) -> FrictionShare | None:
     """Return the share of the described friction where it clearly is not all of it and the joints agree, else None."""
     problem = problem.plain()
     information, described = problem.information, _described_joints(problem)

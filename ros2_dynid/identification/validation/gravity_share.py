@@ -69,7 +69,7 @@ class GravityShare:
         return f"{self.share:.2f} +- {self.std:.2f} of it fits best"
 
 
-def find_other_share(problem: Problem, thresholds: GravityThresholds = GRAVITY) -> GravityShare | None:
+def find_gravity_share(problem: Problem, thresholds: GravityThresholds = GRAVITY) -> GravityShare | None:
     """Return the share of gravity in the efforts where it is clearly not all of it, None otherwise."""
     if not np.any(problem.robot.gravity):
         return None

@@ -12,7 +12,7 @@ from motions import five_waves
 from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
-from ros2_dynid.identification.validation.friction_share import find_other_friction
+from ros2_dynid.identification.validation.friction_share import find_friction_share
 from ros2_dynid.model.efforts import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, standard_vector
@@ -37,7 +37,7 @@ def described(factors):
 
 
 def share_of(robot, samples):
-    return find_other_friction(build_problem(robot, [samples], IdentifyOptions(), ignore_progress))
+    return find_friction_share(build_problem(robot, [samples], IdentifyOptions(), ignore_progress))
 
 
 def findings(robot, samples):

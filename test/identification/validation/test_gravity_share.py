@@ -17,7 +17,7 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import diagnose
-from ros2_dynid.identification.validation.gravity_share import GRAVITY, find_other_share
+from ros2_dynid.identification.validation.gravity_share import GRAVITY, find_gravity_share
 from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import ignore_progress
@@ -34,7 +34,7 @@ def recording_with_share(share, seed=0, seconds=12.0):
 
 
 def share_of(robot, samples):
-    return find_other_share(build_problem(robot, [samples], IdentifyOptions(), ignore_progress))
+    return find_gravity_share(build_problem(robot, [samples], IdentifyOptions(), ignore_progress))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -50,7 +50,7 @@ def test_of_a_long_recording_a_part_of_the_rows_tells_the_share():
     robot, samples = recording_with_share(0.0, seconds=36.0)
     problem = build_problem(robot, [samples], IdentifyOptions(), ignore_progress)
     rows = sum(map(row_count, problem.prepared))
-    whole, few = (find_other_share(problem, replace(GRAVITY, chunks=n, rows=rows)) for n in (rows, 1))
+    whole, few = (find_gravity_share(problem, replace(GRAVITY, chunks=n, rows=rows)) for n in (rows, 1))
     assert whole is not None and few is not None and few.share != whole.share
     assert abs(few.share - whole.share) < 4.0 * np.hypot(few.std, whole.std) + 0.01
 

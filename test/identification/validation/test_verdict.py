@@ -158,9 +158,10 @@ def test_fitted_torques_and_their_whiteness():
 
 def test_what_is_not_said_has_its_default():
     """Of results that a caller makes without every field."""
-    outcome = IdentifyOutcome(
-        (), (), {}, {}, {}, {}, None, 0, Method.WLS, None, Delay(0.0, None), (), (), 1.0
-    )  # fmt: skip
+    asked = {"method": Method.WLS, "filter": None, "delay": Delay(0.0, None)}
+    outcome = IdentifyOutcome(base=(), verdict=(), notes=(), **asked)
+    assert (outcome.essential, outcome.cond, outcome.rows, outcome.seconds) == ((), None, 0, 0.0)
+    assert outcome.standard == outcome.consistent == outcome.fit == outcome.validation == {}
     assert (outcome.validated_by, outcome.folds, outcome.serve) == (ValidatedBy.NOTHING, 0, "base")
     assert (outcome.elimination, outcome.consistency, outcome.prior, outcome.recommended) == (None,) * 4
     step = EliminationStep("a", None, 1.0, 2.0, True)
