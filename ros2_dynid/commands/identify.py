@@ -19,7 +19,7 @@ from ros2_dynid.commands.shared.arguments import (
 )
 from ros2_dynid.commands.shared.terminal import Column, print_table, print_verdict, progress_bar
 from ros2_dynid.identification.friction_columns import AUTO
-from ros2_dynid.identification.options import Method
+from ros2_dynid.identification.options import SIGNIFICANT_SHARE, Method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +95,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="relative standard deviation above which --essential may drop a parameter (default: 0.1)",
     )  # fmt: skip
     parser.add_argument(
+        "--significant", metavar="SHARE", type=float, nargs="?", const=SIGNIFICANT_SHARE,
+        help="drop parameters that make less than SHARE of the largest torque of every joint (default: 0.01), and fit "
+        "the others again",
+    )  # fmt: skip
+    parser.add_argument(
         "--distance", choices=("scaled", "euclidean"), default="scaled",
         help="distance of --standard to the a priori values: scaled by the size of each link, or euclidean in SI units",
     )  # fmt: skip
@@ -164,6 +169,7 @@ def request_of(args: argparse.Namespace) -> IdentifyRequest:
         prior=args.prior,
         distance=args.distance,
         essential_std=args.essential_std,
+        significant=args.significant,
         sensor=args.sensor,
         controller=args.controller,
         torque_sensor=args.torque_sensor,

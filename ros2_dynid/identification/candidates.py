@@ -11,7 +11,7 @@ cross-validation do not see the data they are tested on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -32,7 +32,13 @@ from ros2_dynid.identification.physical.consistency import (
     smallest_joint_inertia,
 )
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
-from ros2_dynid.identification.physical.essential import Essential, EssentialThresholds, essential
+from ros2_dynid.identification.physical.essential import (
+    Essential,
+    EssentialThresholds,
+    essential,
+    largest_of,
+    significant,
+)
 from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from, described_prior, model_prior
 from ros2_dynid.identification.physical.standard import closest, essential_change, on_leaders, with_drives
 from ros2_dynid.identification.problem import Problem
@@ -127,9 +133,9 @@ def build_candidates(
         full = prior_fit.estimate
     estimate, selection = brake_friction(problem, full, prior_fit), None
     values = {BASE: estimate.value}
-    if options.essential:
+    if options.drops_parameters:
         report("essential parameters", 0.82)
-        selection = essential(problem.information, full, EssentialThresholds(options.essential_std))
+        selection = select_parameters(problem, options)(problem.information, full, None)
         estimate = brake_friction(problem, selection.estimate, kept=selection.kept)
         values[ESSENTIAL] = estimate.value
     report("physical parameters", 0.84)
@@ -141,12 +147,23 @@ def build_candidates(
     return replace(candidates, values=values, physical=physical)
 
 
+def select_parameters(
+    problem: Problem, options: IdentifyOptions
+) -> Callable[[Information, Estimate, int | None], Essential]:
+    """Return what selects the parameters that stay, from information, estimate and how many may go at most."""
+    if options.significant is None:
+        thresholds = EssentialThresholds(options.essential_std)
+        return lambda part, full, most: essential(part, full, thresholds, most=most)
+    largest, share = largest_of(problem.rows(k) for k in range(len(problem.prepared))), options.significant
+    return lambda part, full, most: significant(part, full, largest, share)
+
+
 def choose_prior(problem: Problem, options: IdentifyOptions) -> PriorChoice | None:
     """Return the prior asked for, None without one."""
-    if problem.second is not None and (options.essential or options.prior not in ("auto", "none")):
+    if problem.second is not None and (options.drops_parameters or options.prior not in ("auto", "none")):
         what = "efforts at the motors and torques at the links are fitted together: without a prior, and all parameters"
         raise InputError(what, Text("leave out ", Option("essential", True), " and ", Option("prior")))
-    if options.prior == "none" or options.essential or problem.second is not None:
+    if options.prior == "none" or options.drops_parameters or problem.second is not None:
         return None
     if options.prior not in PRIORS:
         return PriorChoice(model_prior(problem, load_model(options.prior), options.prior), force=True)
@@ -197,9 +214,11 @@ def build_candidate_fits(
         estimate = full(blocks) if prior_fit is None else prior_fit.estimate
         return brake_friction(problem, estimate, prior_fit, blocks=blocks)
 
+    select = select_parameters(problem, options)
+
     def fit_essential(blocks: Blocks) -> Estimate:
         part = problem.information.take(blocks)
-        few = essential(part, full(blocks), EssentialThresholds(options.essential_std), most=dropped)
+        few = select(part, full(blocks), dropped)
         return brake_friction(problem, few.estimate, blocks=blocks, kept=few.kept)
 
     fits: dict[str, Fit] = {BASE: cache(fit_base)}

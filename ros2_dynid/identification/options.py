@@ -55,6 +55,8 @@ class VelocitySource(NamedChoice):
 
 DISTANCES = ("scaled", "euclidean")
 """How a change of standard parameters is measured: in each link's own units, or in SI units as in Gautier 2013."""
+SIGNIFICANT_SHARE = 0.01
+"""Share of a joint's largest torque below which Izaguirre 1992 calls a parameter not significant."""
 RELATIVE_STD = 0.1
 """Base parameters with a larger relative standard deviation are candidates to leave the essential ones."""
 
@@ -131,7 +133,8 @@ class IdentifyOptions:
     method: the estimator; preparation: filters, velocities, drive gains and delay; reading: topic, columns, units and
     time span of recordings that are files; cross_validate: number of stretches left out in turn, 0 for none; None:
     five, if there are no recordings to validate on and the data suffice. essential: drop parameters that the data do
-    not support; essential_std: relative standard deviation above which one may be dropped; standard: standard
+    not support; essential_std: relative standard deviation above which one may be dropped; significant: drop those
+    that make less than this share of the largest torque of every joint instead, None for none; standard: standard
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
     on the leaders of essential parameters only, as in Gautier 2013 ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
@@ -153,9 +156,15 @@ class IdentifyOptions:
     prior: str = PRIORS[0]
     distance: str = DISTANCES[0]
     essential_std: float = RELATIVE_STD
+    significant: float | None = None
     sensor: str = SENSORS[0]
     controller: str | None = None
     torque_sensor: str = LINK
+
+    @property
+    def drops_parameters(self) -> bool:
+        """Return whether base parameters are dropped: what is left is the set `essential`, by either rule."""
+        return self.essential or self.significant is not None
 
     def __post_init__(self) -> None:
         """Refuse choices that do not exist."""
@@ -172,7 +181,12 @@ class IdentifyOptions:
             check_sensors(self.sensor)
         if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):
             raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}, or give a model.yaml")
-        if self.essential and self.prior not in ("auto", "none"):
+        if self.essential and self.significant is not None:
+            hint = Text("choose ", Option("essential", True), " or ", Option("significant"))
+            raise InputError("parameters are to be dropped by two rules", hint)
+        if self.significant is not None and not 0.0 < self.significant < 1.0:
+            raise InputError(f"significant is {self.significant}", "give a share of the torque between 0 and 1")
+        if self.drops_parameters and self.prior not in ("auto", "none"):
             hint = Text("essential parameters are the data's alone: ", Option("prior", "none"))
             raise InputError("a prior is given with essential parameters", hint)
         if self.distance not in DISTANCES:

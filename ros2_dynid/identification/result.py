@@ -28,7 +28,7 @@ from ros2_dynid.identification.model_file import (
     model_of,
 )
 from ros2_dynid.identification.options import IdentifyOptions, Method
-from ros2_dynid.identification.physical.essential import Essential, largest_rows, share_of_largest
+from ros2_dynid.identification.physical.essential import Essential, largest_of, share_of_largest
 from ros2_dynid.identification.preparation.prepared import Filter, fastest_speeds
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate, friction_covariance, identified_terms
@@ -459,9 +459,8 @@ def _speeds_and_loads(problem: Problem, choice: Choice) -> dict[str, Plain]:
 def _elimination(problem: Problem, selection: Essential) -> Elimination:
     """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
     names, estimate = problem.base.names, selection.estimate
-    largest = [largest_rows(problem.rows(k)) for k in range(len(problem.prepared))]
-    W, tau = (np.max(part, axis=0) for part in zip(*(one for one in largest if one is not None), strict=True))
-    share = share_of_largest(W, tau, estimate.value)
+    largest = largest_of(problem.rows(k) for k in range(len(problem.prepared)))
+    share = share_of_largest(*largest, estimate.value)
     steps = tuple(
         EliminationStep(
             **{**vars(step), "parameter": names[step.parameter], "relative_std": finite_or_none(step.relative_std)}

@@ -82,7 +82,7 @@ class _Folds:
         from_triangles = options.method in FROM_TRIANGLES
         blocks = problem.with_different_blocks() if from_triangles else problem
         # essential parameters are chosen by error bars, which take a while
-        quick = options.method is Method.WLS and not options.essential
+        quick = options.method is Method.WLS and not options.drops_parameters
         again = quick or blocks is not problem
         self._fit = build_estimator(options.method, blocks, error_bars=not quick) if again else estimation.fit
         self._problem, self._blocks, self._candidates, self._options = problem, blocks, candidates, options

@@ -5,6 +5,8 @@
 Backward elimination: the parameter with the largest relative standard deviation is set to zero, if a test says that the
 error does not grow by more than chance, and if stretches of time left out in turn are predicted as well without it; the
 rest is fitted again; until all that are left are well determined.
+
+Or by significance: what never makes a certain share of a joint's largest torque is set to zero at once.
 """
 
 from __future__ import annotations
@@ -113,12 +115,29 @@ def essential(
             break
         steps.append(step)
         kept, dropped = rest, dropped + step.dropped
-    solution, value, covariance, dof = _refit(information, R, weights, kept)
-    identified, sigma = np.ones(information.size, dtype=bool), error_levels(information, value, weights)
+    return _fit_kept(information, full, R, kept, tuple(steps))
+
+
+def significant(information: Information, full: Estimate, largest: tuple[Array, Array], share: float) -> Essential:
+    """Return the parameters that make at least `share` of a joint's largest torque, and the fit of these alone.
+
+    Izaguirre 1992, section 7. largest: see largest_rows. Delay and friction terms stay.
+    """
+    shares, protected = share_of_largest(*largest, full.value), ~information.layout.is_base
+    kept = [k for k in range(information.size) if full.identified[k] and (protected[k] or shares[k] >= share)]
+    return _fit_kept(information, full, weighted_triangle(information, 1.0 / full.sigma).R, kept, ())
+
+
+def _fit_kept(
+    information: Information, full: Estimate, R: Array, kept: list[int], steps: tuple[Step, ...]
+) -> Essential:
+    """Return the fit of the columns `kept` with the others at zero; a value that is held is known."""
+    solution, value, covariance, dof = _refit(information, R, 1.0 / full.sigma, kept)
+    identified, sigma = np.ones(information.size, dtype=bool), error_levels(information, value, 1.0 / full.sigma)
     identified[kept] = solution.identified
     layout, cond, rank = information.layout, solution.cond, solution.rank
     estimate = Estimate(layout, value, covariance, identified, sigma, cond, rank, full.method, dof)
-    return Essential(tuple(k for k in kept if layout.is_base[k]), estimate, tuple(steps))
+    return Essential(tuple(k for k in kept if layout.is_base[k]), estimate, steps)
 
 
 def _eliminate(
@@ -202,6 +221,13 @@ def share_of_largest(W: Array, tau: Array, value: Array) -> Array:
     """
     share = W / np.where(tau > 0, tau, np.inf)
     return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
+
+
+def largest_of(recordings: Iterable[Iterable[Rows]]) -> tuple[Array, Array]:
+    """Return largest_rows of several recordings together."""
+    largest = [found for found in map(largest_rows, recordings) if found is not None]
+    W, tau = (np.max(part, axis=0) for part in zip(*largest, strict=True))
+    return W, tau
 
 
 def largest_rows(chunks: Iterable[Rows]) -> tuple[Array, Array] | None:

@@ -443,7 +443,7 @@ def remark_on_essential(sets: Mapping[str, SetErrors], thresholds: VerdictThresh
     text = (
         f"the essential parameters alone have {100 * essential:.1f} % on held-out data, all of them {100 * every:.1f} %"
     )
-    return [Remark(Level.WARNING, Text(text, ": too few are left; identify without ", Option("essential", True)))]
+    return [Remark(Level.WARNING, Text(text, ": too few are left; keep all parameters"))]
 
 
 def remark_on_held_friction(

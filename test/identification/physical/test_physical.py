@@ -11,7 +11,9 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload_fit import identify_loads
 from ros2_dynid.identification.options import IdentifyOptions
@@ -77,6 +79,23 @@ def test_elimination_keeps_the_error_and_what_matters(case):
     truth = base.values(robot, chi)
     unexplained = np.abs(truth[dropped]) / full.std[dropped]
     assert np.max(unexplained) < 12.0  # nothing that the data clearly show was dropped
+
+
+def test_parameters_that_make_no_share_of_the_torque_are_dropped_and_the_others_fitted_again(case):
+    robot, chi, base, prepared, _ = case
+    options = IdentifyOptions(significant=0.01, cross_validate=3, friction=PLAIN)
+    found = identify(robot, [simulated()], options=options).outcome
+    assert 0 < len(found.essential) < len(base) and found.sets["essential"].validation["all"].relative < 0.1
+    assert found.elimination.steps == ()
+    W = regressor(robot, prepared.q, prepared.dq, prepared.ddq)[..., base.columns(robot)]
+    largest = np.abs(W * base.values(robot, chi)).max(axis=0) / np.abs(prepared.tau).max(axis=0)[:, None]
+    share = dict(zip(base.names, largest.max(axis=0), strict=True))
+    assert {name for name in base.names if share[name] > 0.02} <= set(found.essential)
+    assert all(share[name] > 0.003 for name in found.essential)
+    value = {row.name: row.value for row in found.base}
+    assert all(value[name] == 0.0 for name in base.names if name not in found.essential)
+    few = identify(robot, [simulated()], options=replace(options, significant=0.1)).outcome
+    assert set(few.essential) < set(found.essential)
 
 
 @pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")
