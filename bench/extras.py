@@ -27,8 +27,9 @@ USES = {
     "collision": "import coal",
     "fleet": "import distributed, fsspec, ros2_dynid.fleet",
     "preview": "import collada, ros2_dynid.preview",
-    "nodes": "import rclpy, mujoco, rosbags",
-    "all": "import mujoco, coal, distributed, collada, rosbags, h5py, pyarrow",
+    "panel": "import ros2_dynid.preview.panel_server",
+    "nodes": "import rclpy, mujoco, rosbags, ros2_dynid.preview.panel_server",
+    "all": "import aiohttp, mujoco, coal, distributed, collada, rosbags, h5py, pyarrow",
 }
 """Python that must run in an environment with only this extra."""
 

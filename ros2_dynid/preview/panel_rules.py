@@ -107,7 +107,7 @@ class PanelAccess:
 
     def check_token(self, token: str) -> None:
         """Refuse a wrong token."""
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
+        if not hmac.compare_digest(token.encode(errors="surrogateescape"), self.token.encode()):
             raise WrongTokenError("wrong token", "enter the token that the panel node printed when it started")
 
     def count_wrong_token(self, sender: str) -> str:

@@ -2,27 +2,28 @@
 
 """The panel's web server: one page, a stream of states to every browser, and commands from the one that commands.
 
-Only Python's own HTTP server: states go out as server-sent events, commands come in as POST requests with the
-token in a header of its own, which no other site can set. Whoever has no token can use up only what is set apart for
-those: some streams, and connections of which the oldest is closed when there are too many.
+On aiohttp: states go out as server-sent events, commands come in as POST requests with the token in a header of its
+own, which no other site can set. Whoever has no token can use up only what is set apart for those: some streams, and
+connections of which the oldest is closed when there are too many.
 """
 
 from __future__ import annotations
 
-import http.server
+import asyncio
 import json
+import logging
 import secrets
 import socket
 import ssl
-import sys
 import threading
-import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs
+from typing import TypeVar
+
+from aiohttp import web
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import DynidError, InputError, one_line
@@ -40,13 +41,17 @@ MAX_CONNECTIONS = 64
 PATIENCE_S = 20.0
 """A connection that is silent for this long [s] is closed."""
 WRONG_TOKEN_S = 1.0
-"""A wrong token is answered after this time [s], on a thread of its own: nobody else waits."""
+"""A wrong token is answered after this time [s]: nobody else waits."""
+CLOSING_S = 5.0
+"""Longest time [s] that closing takes."""
 MAX_NAME_LENGTH = 64
 """Longest name that a tab may give itself."""
 
 ACCESS_ACTIONS = {"take_over": "you command now", "alive": ""}
 """Actions that only change who commands, with their answers."""
 
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Act = Callable[[str, Mapping[str, object]], str]
 """Carries out an action and returns one line for the user, or raises DynidError."""
 
@@ -106,262 +111,274 @@ class Address:
 
 
 class PanelServer:
-    """Serves until closed; `publish` sends a state to every browser."""
+    """Serves until closed; `publish` sends a state to every browser.
+
+    One thread answers all connections and waits for none of them. Every action has a thread of its own, so that a stop
+    never waits for another action.
+    """
 
     def __init__(
         self, address: Address, access: PanelAccess, callbacks: PanelCallbacks, delay: float = WRONG_TOKEN_S
     ) -> None:
         """Listen at an address; wrong tokens are answered after `delay` [s]."""
         self.access, self.callbacks, self._delay = access, callbacks, delay
-        self.names = address.allowed()
-        self._news = threading.Condition()
+        self._names, self._tls = address.allowed(), address.tls()
+        self._lock = threading.Lock()
+        self._tabs: dict[str, int] = {}
+        self._strangers: dict[object, socket.socket] = {}
         self._number, self._state = 0, b"{}"
-        self._streams: dict[str, int] = {}
         self._open = True
-        page = document(
+        self._page = document(
             "ros2_dynid panel", ("page.css", "panel.css"), ("viewer.js", "charts.js", "panel.js"), {}, connect=True
         )
-        self.page = page.encode()
-        panel = self
-
-        class Handler(_Handler):
-            owner = panel
-
-        self._server = _Server((address.host, address.port), Handler, address.tls())
-        self.port = self._server.server_port
+        self._listener = socket.create_server((address.host, address.port), backlog=2 * MAX_CONNECTIONS)
+        self._listener.setblocking(False)
+        self.port = int(self._listener.getsockname()[1])
         self.url = f"{address.scheme}://{address.shown}:{self.port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="panel", daemon=True)
+        self._news, self._end, ready = asyncio.Event(), asyncio.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="panel", daemon=True)
         self._thread.start()
+        ready.wait()
 
     def close(self) -> None:
         """Stop serving."""
-        with self._news:
-            self._open = False
-            self._news.notify_all()
-        self._server.shutdown()
-        self._server.server_close()
+        self._open = False
+        with suppress(RuntimeError):  # the loop has ended: closed already
+            self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(CLOSING_S)
 
     @property
     def watched(self) -> int:
         """Number of open browser tabs."""
-        return sum(self._streams.values())
+        with self._lock:
+            return sum(self._tabs.values())
 
     def publish(self, state: Mapping[str, Plain]) -> None:
         """Send a state to every browser; a slow one skips to the newest."""
         data = json.dumps(state, allow_nan=False, separators=(",", ":")).encode()
-        with self._news:
+
+        def tell() -> None:
             self._number, self._state = self._number + 1, data
-            self._news.notify_all()
+            self._news.set()
+            self._news = asyncio.Event()
 
-    # --- used by the handlers
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(tell)
 
-    def join(self, client: str) -> bool:
-        """Register a tab, "" one without the token; return False if too many of its kind are open."""
-        with self._news:
-            viewers = self._streams.get("", 0)
-            count, most = (self.watched - viewers, MAX_BROWSER_TABS) if client else (viewers, MAX_VIEWERS)
-            if count >= most:
-                return False
-            self._streams[client] = self._streams.get(client, 0) + 1
-            return True
+    # --- connections
 
-    def part(self, client: str) -> None:
-        """Unregister a tab; tell the node if it commanded."""
-        with self._news:
-            remaining = self._streams.get(client, 1) - 1
-            self._streams[client] = remaining
-            if remaining <= 0:
-                del self._streams[client]
-            open_still = self._open
-        if remaining <= 0 and open_still and self.access.leave(client):
-            self.callbacks.commander_left(client)
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        app = web.Application(middlewares=[self._refuse_foreign])
+        app.add_routes([web.get("/", self._send_page), web.get("/robot", self._send_text)])
+        app.add_routes([web.get("/plan", self._send_text), web.get("/events", self._send_events)])
+        app.add_routes([web.post("/do", self._do)])
+        app.on_response_prepare.append(_forbid_frames)
+        quiet = logging.getLogger("ros2_dynid.panel")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        runner = web.AppRunner(
+            app, access_log=None, logger=quiet, keepalive_timeout=PATIENCE_S, lingering_time=0.0, shutdown_timeout=0.1
+        )
+        await runner.setup()
+        accepting = asyncio.create_task(self._accept(runner))
+        ready.set()
+        await self._end.wait()
+        accepting.cancel()
+        self._listener.close()
+        self._news.set()
+        await runner.cleanup()
 
-    def trust(self, connection: tuple[str, int]) -> None:
-        """Never close this connection for others: the right token came on it."""
-        self._server.trust(connection)
-
-    def delay_wrong_token(self, connection: tuple[str, int]) -> None:
-        """Wait before a wrong token is answered; warn of it, once in a while."""
-        if line := self.access.count_wrong_token(connection[0]):
-            self.callbacks.warn(line)
-        with self._news:
-            self._news.wait_for(lambda: not self._open, self._delay)
-
-    def next_state(self, number: int, patience: float) -> tuple[int, bytes] | None:
-        """Return the newest state after `number`, b"" if none comes in `patience` [s]; None when the server closes."""
-        with self._news:
-            self._news.wait_for(lambda: self._number > number or not self._open, patience)
-            if not self._open:
-                return None
-            return (self._number, self._state) if self._number > number else (number, b"")
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    """Its threads end with the process; a browser that disconnects is no error."""
-
-    daemon_threads = True
-    request_queue_size = 2 * MAX_CONNECTIONS  # with fewer, one that comes among many waits seconds for its next try
-
-    def __init__(self, address: tuple[str, int], handler: type[_Handler], tls: ssl.SSLContext | None) -> None:
-        super().__init__(address, handler)
-        self._tls = tls
-        self._lock = threading.Lock()
-        self._strangers: dict[tuple[str, int], socket.socket] = {}
-
-    def trust(self, connection: tuple[str, int]) -> None:
-        """Count a connection no longer among those without the token."""
-        with self._lock:
-            self._strangers.pop(connection, None)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a thread of its own; close the oldest if too many are open."""
-        with self._lock:
+    async def _accept(self, runner: web.AppRunner) -> None:
+        """Take every connection; close the oldest without the token if too many are open."""
+        loop, handshakes = asyncio.get_running_loop(), set()
+        while True:
+            try:
+                connection, peer = await loop.sock_accept(self._listener)
+            except OSError:
+                await asyncio.sleep(0.1)  # no file descriptor is free
+                continue
+            self._strangers = {key: one for key, one in self._strangers.items() if one.fileno() >= 0}
             if len(self._strangers) >= MAX_CONNECTIONS:
                 oldest = self._strangers.pop(next(iter(self._strangers)))
                 with suppress(OSError):
                     socket.socket.shutdown(oldest, socket.SHUT_RDWR)
-            self._strangers[client_address] = request
-        super().process_request(request, client_address)
+            self._strangers[peer] = connection
+            task = asyncio.create_task(self._connect(runner, connection))
+            handshakes.add(task)
+            task.add_done_callback(handshakes.discard)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection to its end; TLS begins here, on its own thread: a handshake may take long."""
+    async def _connect(self, runner: web.AppRunner, connection: socket.socket) -> None:
+        """Serve a connection; a handshake of TLS may take long."""
+        patience = None if self._tls is None else PATIENCE_S
+        assert runner.server is not None
         try:
-            if self._tls is None:
-                super().finish_request(request, client_address)
-                return
-            request.settimeout(PATIENCE_S)
-            with self._tls.wrap_socket(request, server_side=True) as secure:
-                with self._lock:
-                    if client_address in self._strangers:
-                        self._strangers[client_address] = secure
-                super().finish_request(secure, client_address)
-        finally:
-            self.trust(client_address)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                runner.server, connection, ssl=self._tls, ssl_handshake_timeout=patience
+            )
+        except OSError:
+            connection.close()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Do not log broken connections."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            traceback.print_exc()
+    def _trust(self, request: web.Request) -> None:
+        """Never close this connection for others: the right token came on it."""
+        if request.transport is not None:
+            self._strangers.pop(request.transport.get_extra_info("peername"), None)
 
+    # --- requests
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    owner: PanelServer
-    protocol_version = "HTTP/1.1"
-    timeout = PATIENCE_S
-
-    def do_GET(self) -> None:
-        if self._foreign():
-            return
-        path, _, query = self.path.partition("?")
-        if path == "/":
-            self._send(200, "text/html; charset=utf-8", self.owner.page)
-        elif path in ("/robot", "/plan"):
-            text = (self.owner.callbacks.robot if path == "/robot" else self.owner.callbacks.plan)()
-            self._send(200 if text else 404, "application/json", text.encode() or b"{}")
-        elif path == "/events":
-            self._serve_events((parse_qs(query).get("client") or [""])[0][:MAX_NAME_LENGTH] or secrets.token_hex(8))
-        else:
-            self._send(404, "text/plain", b"there is no such page")
-
-    def do_POST(self) -> None:
-        if self._foreign():
-            return
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdecimal()) or len(length) > 9 or int(length) > MAX_REQUEST_BYTES:
-            self.close_connection = True
-            self._answer(413, "the request is too long")
-            return
-        body = self.rfile.read(int(length))
-        token, client = self.headers.get("X-Dynid-Token"), (self.headers.get("X-Dynid-Client") or "")[:MAX_NAME_LENGTH]
-        if token is None or self.path != "/do":
-            self._answer(403, "the header X-Dynid-Token is missing")
-            return
-        request = _read_request(body)
-        if request is None:
-            self._answer(400, "give JSON with an action")
-            return
-        action = str(request["action"])
+    @web.middleware
+    async def _refuse_foreign(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse a request whose Host or Origin is not ours (DNS rebinding, foreign pages)."""
+        host, origin = request.headers.get("Host", "").lower(), request.headers.get("Origin")
+        name = host.rpartition(":")[0] if ":" in host else host
+        here = () if request.transport is None else request.transport.get_extra_info("sockname")[:1]
+        if not {host, name} & {*self._names, *here} or (origin and origin.lower().partition("://")[2] != host):
+            return _closing(403, "this page is served under another name (parameter allowed_hosts)")
         try:
-            self.owner.access.check(action, client, token)
-            if action != "stop":
-                self.owner.trust(self.client_address)
-            if action in ACCESS_ACTIONS:
-                self._answer(200, ACCESS_ACTIONS[action])
-                return
-        except WrongTokenError as error:
-            self._refuse_token(error)
-            return
-        except DynidError as error:
-            self._answer(403, str(error))
-            return
-        try:
-            self._answer(200, self.owner.callbacks.act(action, request))
-        except (DynidError, OSError) as error:
-            self._answer(409, str(error))
+            return await handler(request)
+        except web.HTTPNotFound:
+            return web.Response(status=404, text="there is no such page")
 
-    def _serve_events(self, client: str) -> None:
-        token = self.headers.get("X-Dynid-Token") or ""
+    async def _send_page(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._page, content_type="text/html")
+
+    async def _send_text(self, request: web.Request) -> web.Response:
+        text = (self.callbacks.robot if request.path == "/robot" else self.callbacks.plan)()
+        return web.Response(status=200 if text else 404, text=text or "{}", content_type="application/json")
+
+    async def _send_events(self, request: web.Request) -> web.StreamResponse:
+        client = (request.query.get("client") or secrets.token_hex(8))[:MAX_NAME_LENGTH]
+        token = request.headers.get("X-Dynid-Token")
         if token:
             try:
-                self.owner.access.check_token(token)
+                self.access.check_token(token)
             except WrongTokenError as error:
-                self._refuse_token(error)
-                return
-            self.owner.trust(self.client_address)
+                return await self._refuse_token(request, error)
+            self._trust(request)
         else:
             client = ""
-        if not self.owner.join(client):
-            self._send(503, "text/plain", b"too many browser tabs are open")
-            return
+        if not self.join(client):
+            return web.Response(status=503, text="too many browser tabs are open")
         try:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            number = 0
-            while (news := self.owner.next_state(number, 1.0)) is not None:
-                number, state = news
-                self.wfile.write(b"data: " + state + b"\n\n" if state else b": still here\n\n")
-                self.wfile.flush()
-        except (OSError, ValueError):
+            stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            stream.force_close()
+            await stream.prepare(request)
+            await self._send_states(stream)
+        except (OSError, asyncio.TimeoutError):
             pass  # the browser has gone
         finally:
-            self.close_connection = True
-            self.owner.part(client)
+            await _in_thread(lambda: self.part(client))
+        return stream
 
-    def _refuse_token(self, error: WrongTokenError) -> None:
-        self.owner.delay_wrong_token(self.client_address)
-        self._answer(403, str(error))
+    async def _send_states(self, stream: web.StreamResponse) -> None:
+        """Send the newest state again and again, and each second without news that the panel is still there."""
+        sent = 0
+        while self._open:
+            if self._number == sent:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), 1.0)
+            line = b": still here\n\n" if self._number == sent else b"data: " + self._state + b"\n\n"
+            sent = self._number
+            await asyncio.wait_for(stream.write(line), PATIENCE_S)
 
-    def _foreign(self) -> bool:
-        """Refuse a request whose Host or Origin is not ours (DNS rebinding, foreign pages)."""
-        host, origin = (self.headers.get("Host") or "").lower(), self.headers.get("Origin")
-        name = host.rpartition(":")[0] if ":" in host else host
-        ours = {host, name} & (self.owner.names | {self.connection.getsockname()[0]})
-        foreign = not ours or (origin is not None and origin.lower().partition("://")[2] != host)
-        if foreign:
-            self.close_connection = True
-            self._send(403, "text/plain", b"this page is served under another name (parameter allowed_hosts)")
-        return foreign
+    def join(self, client: str) -> bool:
+        """Register a tab, "" one without the token; return False if too many of its kind are open."""
+        with self._lock:
+            viewers = self._tabs.get("", 0)
+            count, most = (sum(self._tabs.values()) - viewers, MAX_BROWSER_TABS) if client else (viewers, MAX_VIEWERS)
+            if count >= most:
+                return False
+            self._tabs[client] = self._tabs.get(client, 0) + 1
+            return True
 
-    def _answer(self, status: int, line: str) -> None:
-        self._send(status, "application/json", json.dumps({"ok": status == 200, "line": one_line(line)}).encode())
+    def part(self, client: str) -> None:
+        """Unregister a tab; tell the node if it commanded."""
+        with self._lock:
+            self._tabs[client] -= 1
+            gone = not self._tabs[client]
+            if gone:
+                del self._tabs[client]
+        if gone and self._open and self.access.leave(client):
+            self.callbacks.commander_left(client)
 
-    def _send(self, status: int, kind: str, data: bytes) -> None:
+    async def _do(self, request: web.Request) -> web.Response:
+        if request.content_length is None or request.content_length > MAX_REQUEST_BYTES:
+            return _closing(413, "the request is too long")
         try:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("X-Frame-Options", "DENY")
-            self.end_headers()
-            self.wfile.write(data)
-        except OSError:
-            self.close_connection = True
+            body = await asyncio.wait_for(request.read(), PATIENCE_S)
+        except asyncio.TimeoutError:
+            return _closing(408, "the request has not come whole")
+        token, client = (
+            request.headers.get("X-Dynid-Token"),
+            request.headers.get("X-Dynid-Client", "")[:MAX_NAME_LENGTH],
+        )
+        if token is None:
+            return _answer(403, "the header X-Dynid-Token is missing")
+        asked = _read_request(body)
+        if asked is None:
+            return _answer(400, "give JSON with an action")
+        action = str(asked["action"])
+        try:
+            self.access.check(action, client, token)
+        except WrongTokenError as error:
+            return await self._refuse_token(request, error)
+        except DynidError as error:
+            return _answer(403, str(error))
+        if action != "stop":
+            self._trust(request)
+        if action in ACCESS_ACTIONS:
+            return _answer(200, ACCESS_ACTIONS[action])
+        try:
+            return _answer(200, await _in_thread(lambda: self.callbacks.act(action, asked)))
+        except (DynidError, OSError) as error:
+            return _answer(409, str(error))
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep requests out of the node's log."""
+    async def _refuse_token(self, request: web.Request, error: WrongTokenError) -> web.Response:
+        """Answer a wrong token late, and warn of it, once in a while; nobody else waits."""
+        if line := self.access.count_wrong_token(str(request.remote)):
+            await _in_thread(lambda: self.callbacks.warn(line))
+        await asyncio.sleep(self._delay)
+        return _answer(403, str(error))
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what work() returns in a thread of its own, which nothing waits for when the process ends."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        if not result.done():
+            settled()
+
+    def run() -> None:
+        try:
+            value = work()
+            settled = partial(result.set_result, value)
+        except Exception as error:
+            settled = partial(result.set_exception, error)
+        with suppress(RuntimeError):  # the server was closed meanwhile
+            loop.call_soon_threadsafe(settle, settled)
+
+    threading.Thread(target=run, name="panel_action", daemon=True).start()
+    return await result
+
+
+def _answer(status: int, line: str) -> web.Response:
+    return web.json_response({"ok": status == 200, "line": one_line(line)}, status=status)
+
+
+def _closing(status: int, line: str) -> web.Response:
+    """Return an answer after which the connection is closed: what follows is no request."""
+    response = _answer(status, line)
+    response.force_close()
+    return response
+
+
+async def _forbid_frames(request: web.Request, response: web.StreamResponse) -> None:
+    """Keep every answer out of caches and other pages."""
+    response.headers.update(
+        {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY"}
+    )
 
 
 def _read_request(body: bytes) -> Mapping[str, object] | None:

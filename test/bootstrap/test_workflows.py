@@ -85,7 +85,7 @@ def test_pixi_installs_the_python_packages_of_the_project() -> None:
     """RoboStack's Python of Lyrical is 3.14; that of the older ones wants what is marked for Pythons before it."""
     tomllib = pytest.importorskip("tomllib")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = ["bags", "data", "sim", "collision", "fleet", "preview"]
+    extras = ["bags", "data", "sim", "collision", "fleet", "preview", "panel"]
     wanted = [item for name in extras for item in project["optional-dependencies"][name]] + project["dependencies"]
     pixi = tomllib.loads((ROOT / "pixi.toml").read_text())
     assert set(pixi["environments"]) == set(DISTRIBUTIONS) - {"rolling"}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from ros2_dynid.codec import Plain
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import DynidError, InputError, MissingPackageError
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import ExcitationState
@@ -40,12 +41,14 @@ from ros2_dynid.nodes.panel.publishers import Rviz
 from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
 from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
-from ros2_dynid.preview.panel_server import Address, PanelCallbacks, PanelServer
 from ros2_dynid.preview.panel_token import make_token, show_on_terminal, token_of_file
 from ros2_dynid.preview.scene import Appearance, sampled_path
 from ros2_dynid.report.build import verdict_of
 from ros2_dynid.usecases.plan import Surroundings
 from ros2_dynid.usecases.preview import robot_appearance
+
+if TYPE_CHECKING:
+    from ros2_dynid.preview.panel_server import PanelServer
 
 MOVING = frozenset(
     (
@@ -95,6 +98,10 @@ class Panel(ManagedNode):
 
     def configure(self) -> None:
         """Make the clients and open the server."""
+        try:
+            from ros2_dynid.preview.panel_server import Address, PanelCallbacks, PanelServer
+        except ModuleNotFoundError:
+            raise MissingPackageError("aiohttp", "the panel") from None
         self._others, self._rviz = Services(self), Rviz(self)
         file = self.value("token_file")
         self.access = PanelAccess(token_of_file(Path(file).expanduser()) if file else make_token())
