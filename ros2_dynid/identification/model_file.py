@@ -24,11 +24,12 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.servo.model import ServoModel, servo_from_dict, servo_to_dict
 from ros2_dynid.model.files import parse_yaml, read_bytes
 from ros2_dynid.model.friction_kinds import law_columns
+from ros2_dynid.model.load import shipped_models
 from ros2_dynid.model.parameters import standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+from ros2_dynid.model.robot_file import MODEL_FORMAT, robot_from_dict, robot_to_dict
 
-FORMAT, VERSION = "ros2_dynid/model", 1
+FORMAT, VERSION = MODEL_FORMAT, 1
 LARGEST = 50_000_000
 """A model file larger than this [bytes] is refused."""
 BASE, CONSISTENT = "base", "consistent"
@@ -254,8 +255,8 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
 
 
 def load_model(path: str | Path) -> IdentifiedModel:
-    """Read a model file; a damaged or foreign one is refused in one line."""
-    path = Path(path)
+    """Read a model file, or the shipped model of a name; a damaged or foreign one is refused in one line."""
+    path = _model_path(path)
     if path.is_dir() and (path / "model.yaml").is_file():
         path = path / "model.yaml"
     source = str(path)
@@ -303,7 +304,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
 
 def is_model_file(path: str | Path) -> bool:
     """Return whether a file says that it is an identified model; it may still be damaged."""
-    path = Path(path)
+    path = _model_path(path)
     if path.is_dir():
         path = path / "model.yaml"
     try:
@@ -311,6 +312,12 @@ def is_model_file(path: str | Path) -> bool:
             return FORMAT.encode() in stream.read(4096)
     except OSError:
         return False
+
+
+def _model_path(path: str | Path) -> Path:
+    """Return the path, or that of the shipped model of this name where there is no such file."""
+    path = Path(path)
+    return path if path.exists() else shipped_models().get(str(path), path)
 
 
 def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:

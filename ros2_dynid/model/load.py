@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Load any robot description: URDF, xacro, MJCF, robot file, or the name of a shipped robot."""
+"""Load any robot description: URDF, xacro, MJCF, robot file, identified model, or the name of a shipped one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ros2_dynid.model.from_urdf import ChainOptions, robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.reader_process import Limits, output_of, words_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.robot_file import robot_from_dict
+from ros2_dynid.model.robot_file import MODEL_FORMAT, robot_from_dict, robot_from_model
 from ros2_dynid.model.urdf import MAX_BYTES, root_tag
 
-__all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots", "urdf_of"]
+__all__ = ["load_robot", "robot_from_urdf_string", "shipped_models", "shipped_robots", "urdf_of"]
 
 YAML_SUFFIXES, XML_SUFFIXES = (".yaml", ".yml"), (".urdf", ".xml")
 MJCF_ROOT = "mujoco"
@@ -36,6 +36,7 @@ def load_robot(
 ) -> Robot:
     """Return the robot of a URDF, a xacro file, an MJCF, a robot file, or of a shipped robot's name such as "puma560".
 
+    Of an identified model (model.yaml, or a shipped one such as "ur10_identified") it has the identified parameters.
     `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF or MJCF, with the
     joints left out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
     """
@@ -66,6 +67,8 @@ def _xml_file(file: Path, source: str, chain: ChainOptions) -> Robot:
 
 def _robot_file(file: Path, chain: ChainOptions) -> Robot:
     data = as_mapping(parse_yaml(read_bytes(file, MAX_YAML), str(file)), "the robot file", str(file))
+    if data.get("format") == MODEL_FORMAT and not any(chain.values()):
+        return robot_from_model(data, str(file))
     if data.get("urdf") is None and any(chain.values()):
         raise InputError(
             "the robot is given by a table",
@@ -98,14 +101,14 @@ def _robot_file(file: Path, chain: ChainOptions) -> Robot:
 
 
 def find_robot_file(path: str | Path) -> Path:
-    """Return the file, or the shipped robot of that bare name."""
+    """Return the file, or the shipped robot or model of that bare name."""
     file = Path(path)
     text = str(path)
     if not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is not a robot", "give a URDF, a robot file or a shipped robot's name")
     if file.exists() or file.suffix or len(file.parts) > 1:
         return file
-    shipped = shipped_robots()
+    shipped = shipped_robots() | shipped_models()
     if text not in shipped:
         raise InputError(
             f"there is no file {text!r} and no shipped robot of that name",
@@ -148,6 +151,13 @@ def shipped_robots() -> dict[str, Path]:
         return {}
     files = {file.stem: file for file in sorted(folder.glob("*.urdf"))}
     return files | {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the identified models that come with the package, by name: config/models/README.md lists them."""
+    folder = _config_folder()
+    files = [] if folder is None else sorted((folder.parent / "models").glob("*.yaml"))
+    return {file.stem: file for file in files}
 
 
 def shipped_file(name: str) -> Path:

@@ -45,6 +45,8 @@ from ros2_dynid.model.robot import (
     Servo,
 )
 
+MODEL_FORMAT = "ros2_dynid/model"
+"""What a model.yaml says that it is."""
 ANGLES = ("gamma", "alpha", "theta")
 LENGTHS = ("b", "d", "r")
 TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
@@ -87,6 +89,23 @@ def robot_from_dict(
         return with_sensors(robot, measures) if measures else robot
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
+
+
+def robot_from_model(data: Mapping[object, object], source: str) -> Robot:
+    """Return the robot of a model.yaml with the identified parameters as its a priori ones.
+
+    They are those of links where the model has them, else the base parameters at their leaders, with the same torques.
+    A model of position servos has none: its robot is the one described.
+    """
+    robot = as_mapping(data.get("robot"), "robot", source)
+    if data.get("servo") is not None:
+        return robot_from_dict(robot, source)
+    values = data.get("consistent") if data.get("serve") == "consistent" else data.get("standard")
+    if values is None:
+        rows = data.get("base")
+        rows = [as_mapping(row, "base", source) for row in rows] if isinstance(rows, list) else []
+        values = {row.get("leader"): row.get("value") for row in rows}
+    return robot_from_dict({**robot, "parameters": values}, source)
 
 
 def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, source: str) -> Robot:
