@@ -146,7 +146,7 @@ class SecondSensor:
 
 @dataclass(frozen=True)
 class PriorUse:
-    """A prior that was tried: its source, the weight that served unseen data best, 0 if it was not used.
+    """A prior that was tried: its source, its weight: that which serves unseen data best, a weak one, or 0.
 
     gain, scatter: share by which it lowers the held-out error, with its standard error; share: how much of what is
     said about the base parameters is the prior's; parameters: the same for each.

@@ -6,7 +6,8 @@ The weight is chosen by the data: blocks of time are put into folds, and each fo
 with every weight of a ladder. Errors are compared in the geometric mean over the folds, since a fit to a short
 recording may fail altogether on one of them. Of the weights that cannot be told from the one with the smallest error,
 the largest wins: what a recording does not show, such as a joint that moved in one direction only, no fold tells, and
-there the prior is all that is known.
+there the prior is all that is known. So a prior that gains nothing keeps a weak weight, unless the folds speak against
+it: with that it hardly changes what the data determine, and other motions ask for the rest, too.
 
 Where physically consistent parameters are served, it is these that are compared, with and without the prior.
 """
@@ -41,8 +42,9 @@ class PriorThresholds:
     estimate has. weights: those tried; 1 believes the prior as much as it asks for where errors are white, correlated
     ones count for less. consistent_range: with physically consistent parameters, weights up to so many times smaller or
     larger than the one without are tried. scatters: standard errors by which the held-out error must gain. least_gain:
-    share of itself by which it must: less is not worth values that are not the data's own. bench/study_priors.py shows
-    what these do on short recordings of four real robots.
+    share of itself by which it must: less is not worth values that are not the data's own. weak: of a prior that gains
+    less, at most; links are of the size of their description then, where one row in ten counts as independent.
+    bench/study_priors.py shows what these do on short recordings of four real robots.
     """
 
     folds: tuple[int, ...] = (3, 5)
@@ -50,6 +52,7 @@ class PriorThresholds:
     consistent_range: float = 10.0
     scatters: float = 1.0
     least_gain: float = 0.1
+    weak: float = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +75,18 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class PriorWeight:
-    """The weight of a prior that serves unseen data best, 0 if none does.
+    """The weight of a prior that serves unseen data best, 0 if it only does harm.
 
     gain: share by which the held-out error is smaller with it; scatter: standard error of that share. consistent:
-    whether it was chosen for physically consistent parameters, which are then to be served.
+    whether it was chosen for physically consistent parameters, which are then to be served. weak: whether the prior
+    does not gain enough, and only tells what the data leave open.
     """
 
     weight: float
     gain: float = 0.0
     scatter: float = 0.0
     consistent: bool = False
+    weak: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +100,8 @@ class PriorFit:
 
     @property
     def used(self) -> bool:
-        """Whether the prior has any weight."""
-        return self.weight.weight > 0.0
+        """Whether the prior lowers the error on unseen data, or was asked for."""
+        return self.weight.weight > 0.0 and not self.weight.weak
 
     @property
     def base_share(self) -> float:
@@ -117,7 +122,7 @@ def select_prior_weight(
     served: ServedValues | None = None,
     thresholds: PriorThresholds | None = None,
 ) -> PriorWeight:
-    """Return the weight that serves unseen data best; with `force` never 0.
+    """Return the weight that serves unseen data best, a weak one if none does; with `force` never 0.
 
     estimate: without the prior; its errors of the joints weight the rows. served: makes physically consistent
     parameters of an estimate. It takes a while, so it is asked only where the prior helps the estimate as it is.
@@ -128,7 +133,9 @@ def select_prior_weight(
         return PriorWeight(1.0 if force else 0.0)
     errors = _held_out_errors(information, estimate, prior, folds, limits.weights, None)
     as_estimated = _select_weight(errors, limits.weights, limits, force=force)
-    if served is None or as_estimated.weight == 0.0:
+    if as_estimated.weight == 0.0:
+        return _weaken(as_estimated, errors, limits)
+    if served is None:
         return as_estimated
     reach = limits.consistent_range
     near = [weight for weight in limits.weights[::2] if 1.0 / reach <= weight / as_estimated.weight <= reach]
@@ -136,7 +143,9 @@ def select_prior_weight(
     if errors[0].mean() < of_served[0].mean():  # without the prior the estimate itself would be served
         of_served[0] = errors[0]
     choice = _select_weight(of_served, near, limits)
-    return as_estimated if choice.weight == 0.0 and force else replace(choice, consistent=True)
+    if choice.weight > 0.0:
+        return replace(choice, consistent=True)
+    return as_estimated if force else _weaken(replace(choice, consistent=True), errors, limits)
 
 
 def _held_out_errors(
@@ -182,6 +191,18 @@ def _select_weight(
     return PriorWeight(ladder[chosen - 1] if helps or force else 0.0, 1.0 - np.exp(-mean), scatter * np.exp(-mean))
 
 
+def _weaken(choice: PriorWeight, errors: Array, limits: PriorThresholds) -> PriorWeight:
+    """Return the choice of no prior with the largest weak weight that the folds do not speak against, if there is one.
+
+    errors: as in `_select_weight`, of all weights.
+    """
+    for k in reversed(range(len(limits.weights))):
+        more, spread = _mean(errors[1 + k] - errors[0])
+        if limits.weights[k] <= limits.weak and more <= limits.scatters * spread:
+            return replace(choice, weight=limits.weights[k], weak=True)
+    return choice
+
+
 def _mean(values: Array) -> tuple[float, float]:
     """Return the mean and its standard error."""
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
@@ -211,7 +232,7 @@ def regularize(information: Information, data: Estimate, prior: Prior, weight: P
         data,
         value=solution.value,
         covariance=0.5 * (covariance + covariance.T),
-        identified=data.identified | solution.identified,
+        identified=data.identified if weight.weak else data.identified | solution.identified,
     )
     return PriorFit(estimate, prior, weight, share)
 

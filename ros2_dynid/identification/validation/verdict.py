@@ -421,10 +421,13 @@ def remark_on_prior(
     prior_fit: PriorFit | None, names: Sequence[str], thresholds: VerdictThresholds = DEFAULTS
 ) -> list[Remark]:
     """Say how much of the model is not the data's; names: of the base parameters."""
-    if prior_fit is None or not prior_fit.used:
+    if prior_fit is None or prior_fit.weight.weight == 0.0:
         return []
     weight, shares = prior_fit.weight, prior_fit.share[prior_fit.estimate.layout.base]
     mostly = [name for name, share in zip(names, shares, strict=True) if share > thresholds.mostly_prior]
+    if weight.weak:
+        text = f"the data leave {_list_names(mostly, thresholds)} open: mostly the values of {prior_fit.prior.source}"
+        return [Remark(Level.NOTE, text)] if mostly else []
     text = (
         f"{100 * prior_fit.base_share:.0f} % of the information on the base parameters comes from "
         f"{prior_fit.prior.source}, which lowers the held-out error by {100 * weight.gain:.0f} +- "
