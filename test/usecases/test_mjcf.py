@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What use cases check before they begin, and what they write: MJCF, slow trajectories, a preview's figures."""
+"""MuJoCo: a robot with its parameters becomes MJCF with the URDF's shapes, and a list of what MJCF cannot say."""
 
 from __future__ import annotations
 
@@ -12,31 +12,19 @@ import numpy as np
 import pytest
 
 import urdf_text
-from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
-from ros2_dynid.excitation.static import approach
-from ros2_dynid.excitation.trajectory import save_trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 from ros2_dynid.preview.bodies import Body
 from ros2_dynid.sim.mjcf import body_tree
-from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
 from ros2_dynid.usecases.mjcf import add_shapes, link_names, mjcf_files, stl_bytes
-from ros2_dynid.usecases.plan import PlanRequest, Surroundings, finite_or_none, plan, true_clearance
-from ros2_dynid.usecases.preview import PreviewRequest, preview
-from ros2_dynid.usecases.robot_source import RobotSource
-from ros2_dynid.usecases.tool import find_sensor_link
 
 DEMO3 = load_robot("demo3")
 
 
 def numbers(text):
     return [float(x) for x in text.split()]
-
-
-# --- MJCF
 
 
 def looped():
@@ -152,80 +140,3 @@ def test_shapes_and_what_is_missing_of_them_come_from_the_urdf(tmp_path):
     assert any("two" in str(note) for note in made.notes)
     bare = mjcf_files(robot, standard_vector(robot))
     assert b'type="box"' not in bare.files[f"{robot.name}.xml"], "without a URDF there are no shapes"
-
-
-# --- plans
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"seed": -1}, "seed is -1"),
-        ({"rate": 0.0}, "rate is 0.0 Hz"),
-        ({"rate": -5.0}, "the rate is -5.0 Hz"),
-        ({"rate": np.inf}, "the rate is inf Hz"),
-        ({"rate": np.nan}, "the rate is nan Hz"),
-        ({"time_budget": 0.0}, "time budget is 0.0 s"),
-        ({"time_budget": -1.0}, "the time budget is -1.0 s"),
-        ({"output": "no/such/folder/p.yaml"}, "no folder"),
-        ({"csv": "no/such/folder/p.csv"}, "no folder"),
-        ({"rehearsal": "no/such/folder/p.csv"}, "no folder"),
-        ({"figures": "no/such/folder/f"}, "no folder"),
-    ],
-)
-def test_requests_without_meaning_are_refused_first(tmp_path, wrong, words):
-    good = PlanRequest(RobotSource("demo3"), str(tmp_path / "plan.yaml"))
-    with pytest.raises(InputError, match=words):
-        plan(replace(good, **wrong))
-
-
-def test_limits_of_a_request_hold_beside_the_robots():
-    request = PlanRequest(
-        RobotSource("demo3"), "x", max_position=1.0, max_velocity=0.2, max_acceleration=0.3, max_effort=0.4
-    )
-    caps = request.caps
-    assert (caps.position, caps.velocity, caps.acceleration, caps.effort) == (1.0, 0.2, 0.3, 0.4)
-    assert PlanRequest(RobotSource("demo3"), "x").caps.velocity == np.inf
-    assert finite_or_none(2.0) == 2.0 and finite_or_none(np.inf) is None and finite_or_none(np.nan) is None
-    assert true_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
-
-
-def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
-    move = approach(DEMO3, [0.0, -0.5, 0.0], [0.6, 0.3, -0.4])
-    save_trajectory(tmp_path / "move.yaml", move, 100.0)
-    request = PreviewRequest(str(tmp_path / "move.yaml"), RobotSource("demo3"), save=str(tmp_path / "page.html"))
-    outcome = preview(request)
-    assert outcome.robot == "demo3" and outcome.duration == pytest.approx(move.duration, abs=0.02)
-    use = use_of(DEMO3, move.curve, bounds_of(DEMO3, 0.0), known_parameters(DEMO3))
-    assert all(outcome.use[kind] == pytest.approx(value, rel=0.05) for kind, value in use.items())
-    assert (tmp_path / "page.html").exists() and outcome.file == str(tmp_path / "page.html")
-    assert outcome.clearance is None and outcome.at is None and outcome.pair is None
-    for key in ("save", "screenshot"):
-        with pytest.raises(InputError, match="no folder"):
-            preview(replace(request, **{"overwrite": True, key: str(tmp_path / "no" / "x")}))
-    with pytest.raises(InputError, match="needs collision shapes"):
-        preview(replace(request, overwrite=True, surroundings=Surroundings(floor=-0.3)))
-
-
-# --- tools and the mission
-
-
-def test_the_link_of_a_sensor():
-    pose = np.eye(4)
-    robot = replace(DEMO3, tools={"base": (0, pose), "elbow": (2, pose), "flange": (3, pose), "tool0": (3, pose)})
-    assert find_sensor_link(robot, None) == "flange" and find_sensor_link(robot, "elbow") == "elbow"
-    assert find_sensor_link(replace(robot, tools={"base": (0, pose), "elbow": (2, pose)}), None) == "elbow"
-    for link in ("base", "head"):
-        with pytest.raises(InputError, match=f"no moving link '{link}'; choose from elbow, flange, tool0"):
-            find_sensor_link(robot, link)
-    with pytest.raises(InputError, match="no link beyond its last joint"):
-        find_sensor_link(replace(robot, tools={"base": (0, pose)}), None)
-
-
-def test_the_payload_of_the_demo_is_a_body():
-    load = TrueLoad(2.0)
-    I = np.array(load.inertia)
-    moments = np.linalg.eigvalsh(I)
-    assert np.array_equal(I, np.diag([0.004, 0.004, 0.003])) and moments[2] <= moments[0] + moments[1]
-    assert load.com == (0.02, -0.01, 0.06)
-    assert MissionRequest("demo6", 0, 10.0, load).rehearsal_speed == 0.5
