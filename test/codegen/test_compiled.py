@@ -5,12 +5,14 @@
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,13 +26,16 @@ from ros2_dynid.codegen.backend import (
     fast_regressor,
     torque_function,
 )
+from ros2_dynid.codegen.compiled import PlainLibrary, PlainTorque
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import Pivot
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Joint, Robot
+from runtime_robots import coupled_loop, with_forces
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 ROOT = Path(__file__).parents[2]
@@ -301,3 +306,221 @@ def test_threads_that_ask_at_once_get_one_library(cache):
         libraries = list(pool.map(lambda robot: compiled.library(robot, "energy"), robots))
     assert len({id(library) for library in libraries}) == 1
     assert len(list(cache.glob("*.so"))) == 1
+
+
+def test_ctypes_refuses_what_the_extension_refuses():
+    calls = []
+    names = ("prepare", "torque_one", "torque_batch", "fill_batch")
+    library = SimpleNamespace(**{name: lambda *a, name=name: calls.append((name, a)) for name in names})
+    for kind, rows in (("regressor", 56), ("energy", 28)):
+        made = PlainLibrary(library, kind, SMALL)
+        made.fill(*[np.zeros((3, 2))] * (3 if kind == "regressor" else 2), np.zeros(3 * rows))
+        name, arguments = calls[-1]
+        assert name == "fill_batch" and arguments[0].value == 3 and len(arguments) == 5
+        assert (arguments[3] is None) == (kind == "energy")
+        for out in (np.zeros(3 * rows + 1), np.zeros(3 * rows, np.float32), np.zeros(6 * rows)[::2]):
+            with pytest.raises(ValueError, match="wrong type or size"):
+                made.fill(np.zeros((3, 2)), np.zeros((3, 2)), out)
+        with pytest.raises(ValueError, match="wrong shape"):
+            made.fill(np.zeros((3, 2)), np.zeros((2, 2)), np.zeros(3 * rows))
+        assert isinstance(made.Torque(np.zeros(28)), PlainTorque)
+        with pytest.raises(ValueError, match="wrong shape"):
+            made.Torque(np.zeros(27))
+    one = made.Torque(np.zeros(28))
+    assert one.torque(np.zeros(2), [0, 0], np.zeros(2)).shape == (2,) and one.torques(*np.zeros((3, 5, 2))).shape == (
+        5,
+        2,
+    )
+    assert calls[-1][1][0].value == 5 and len(calls[-1][1]) == 6 and len(calls[-2][1]) == 5
+    for wrong in (np.zeros(3), np.zeros((1, 2))):
+        with pytest.raises(ValueError, match="wrong shape"):
+            one.torque(np.zeros(2), wrong, np.zeros(2))
+
+
+@pytest.mark.parametrize(("mode", "private"), [(0o700, True), (0o710, False), (0o704, False), (0o750, False)])
+def test_only_folders_that_are_ours_alone_are_private(tmp_path, mode, private):
+    folder = tmp_path / "x"
+    folder.mkdir()
+    folder.chmod(mode)
+    assert compiled.is_private_folder(folder) == private
+    file = folder / "a.so"
+    file.write_bytes(b"")
+    for own, ours in ((0o700, True), (0o600, True), (0o755, True), (0o720, False), (0o702, False)):
+        file.chmod(own)
+        assert compiled.is_private_file(file) == (ours and private)
+    assert not compiled.is_private_file(folder / "none") and not compiled.is_private_folder(file)
+    assert not compiled.is_private_folder(folder / "none") and not compiled.is_private_file(folder)
+
+
+def test_folders_of_other_people_are_not_private(tmp_path, monkeypatch):
+    folder = tmp_path / "x"
+    folder.mkdir(mode=0o700)
+    file = folder / "a.so"
+    file.write_bytes(b"")
+    file.chmod(0o600)
+    assert compiled.is_private_folder(folder) and compiled.is_private_file(file)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert not compiled.is_private_folder(folder) and not compiled.is_private_file(file)
+    monkeypatch.undo()
+    true = Path.lstat
+
+    def owned(path, user):
+        status = true(path)
+        return SimpleNamespace(st_mode=status.st_mode, st_uid=user if path == tmp_path else status.st_uid)
+
+    for user, private in ((0, True), (os.geteuid(), True), (12345, False)):
+        monkeypatch.setattr(Path, "lstat", lambda path, user=user: owned(path, user))
+        assert compiled.is_private_folder(folder) == private, "the folder above is another's"
+    monkeypatch.undo()
+    tmp_path.chmod(0o720)
+    assert not compiled.is_private_folder(folder)
+    tmp_path.chmod(0o702)
+    assert not compiled.is_private_folder(folder)
+    tmp_path.chmod(0o702 | stat.S_ISVTX)
+    assert compiled.is_private_folder(folder)
+    tmp_path.chmod(0o755)
+    assert compiled.is_private_folder(folder)
+
+
+def test_the_compiler_is_the_one_named_or_the_first_there_is(monkeypatch):
+    there = {"gcc": "/usr/bin/gcc", "clang": "/usr/bin/clang", "mycc": "/opt/mycc"}
+    monkeypatch.setattr("ros2_dynid.codegen.compiled.shutil.which", there.get)
+    monkeypatch.delenv("CC", raising=False)
+    assert compiled.compiler() == ["/usr/bin/gcc"]
+    monkeypatch.setenv("CC", "mycc -m64 '-D X'")
+    assert compiled.compiler() == ["/opt/mycc", "-m64", "-D X"]
+    monkeypatch.setenv("CC", "gone -m64")
+    assert compiled.compiler() == ["/usr/bin/gcc"]
+    there.clear()
+    with pytest.raises(compiled.BuildError, match="no C compiler"):
+        compiled.compiler()
+
+
+def test_a_compiler_that_does_not_know_the_processor_is_asked_again(tmp_path, monkeypatch):
+    asked = []
+
+    def run(command, **options):
+        asked.append(command)
+        assert options["timeout"] == 300.0 and options["cwd"] == tmp_path
+        return SimpleNamespace(returncode=codes.pop(0), stderr="a warning\nx.c:1: error: no\nmore")
+
+    monkeypatch.setattr("ros2_dynid.codegen.compiled.subprocess.run", run)
+    monkeypatch.setattr(compiled, "compiler", lambda: ["cc"])
+    codes = [0]
+    compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
+    assert (
+        len(asked) == 1
+        and "-march=native" in asked[0]
+        and asked[0][-4:-1] == ["-o", str(tmp_path / "a.so"), str(tmp_path / "a.c")]
+    )
+    codes = [1, 0]
+    compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
+    assert len(asked) == 3 and "-march=native" not in asked[2]
+    codes = [1, 1]
+    with pytest.raises(compiled.BuildError, match=r"cc failed \(x\.c:1: error: no\)"):
+        compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
+    for headers in (True, False):
+        monkeypatch.setattr(compiled, "has_headers", lambda headers=headers: headers)
+        codes = [0]
+        compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
+        assert ("-DDYNID_PYTHON" in asked[-1]) == headers
+
+
+def test_a_library_is_named_by_all_that_makes_it():
+    """Whatever changes the machine code changes the name; what does not (names, parameters) leaves it."""
+    base = coupled_loop(np.random.default_rng(3))
+    forces = with_forces(load_robot("demo6"))
+    robots = [base, forces, load_robot("demo6")]
+    robots += [
+        replace(base, gravity=-base.gravity),
+        replace(base, coupling=base.coupling[:1]),
+        replace(base, passive=()),
+    ]
+    moved = base.base.copy()
+    moved[0, 3] += 1e-9
+    robots += [replace(base, base=moved)]
+    for field in ("gamma", "b", "alpha", "d", "theta", "r"):
+        joint = replace(base.joints[2], **{field: getattr(base.joints[2], field) + 1e-12})
+        robots.append(replace(base, joints=(*base.joints[:2], joint, *base.joints[3:])))
+    robots.append(replace(forces, forces=(replace(forces.forces[0], rest=0.3), *forces.forces[1:])))
+    robots.append(replace(forces, forces=(replace(forces.forces[0], powers=(1,)), *forces.forces[1:])))
+    keys = {compiled.library_key(robot, "torque") for robot in robots}
+    assert len(keys) == len(robots)
+    renamed = replace(base, name="x", parameters={})
+    assert compiled.library_key(renamed, "torque") == compiled.library_key(base, "torque")
+
+
+def test_whatever_a_library_would_be_wrong_without_is_in_its_name():
+    base, forces = coupled_loop(np.random.default_rng(3)), with_forces(load_robot("demo6"))
+    one, two = base.coupling
+    last = base.joints[-1]
+    element = forces.forces[2]
+    pivot = element.pivots[1]
+    nearer = replace(pivot, point=(pivot.point[0], pivot.point[1] + 1e-9, pivot.point[2]))
+    others = [
+        replace(base, joints=(*base.joints[:-1], replace(last, sigma=1 - last.sigma))),
+        replace(base, joints=(*base.joints[:-1], replace(last, parent=last.parent - 1))),
+        replace(base, coupling=(replace(one, independent_inertia=not one.independent_inertia), two)),
+        replace(base, coupling=(replace(one, weights={**one.weights, one.motor: 2.0}), two)),
+        replace(base, passive=(replace(base.passive[0], offset=0.31), base.passive[1])),
+        replace(base, passive=(replace(base.passive[0], terms={1: 1.0, 4: -0.71}), base.passive[1])),
+        replace(forces, forces=(*forces.forces[:2], replace(element, pivots=(element.pivots[0], nearer)))),
+        replace(
+            forces, forces=(*forces.forces[:2], replace(element, pivots=(element.pivots[0], Pivot(3, pivot.point))))
+        ),
+        replace(forces, forces=(replace(forces.forces[0], weights={1: 1.0, 4: -0.6}), *forces.forces[1:])),
+    ]
+    robots = (base, forces, replace(forces, forces=forces.forces[:3]), *others)
+    keys = [compiled.library_key(robot, "torque") for robot in robots]
+    keys += [compiled.library_key(base, kind) for kind in ("regressor", "energy")]
+    assert len(set(keys)) == len(keys)
+
+
+def test_another_compiler_is_told_apart(tmp_path, monkeypatch):
+    keys = []
+    for name, text in (("one", "#!/bin/sh\n"), ("two", "#!/bin/sh\n#\n")):
+        tool = tmp_path / name
+        tool.write_text(text)
+        tool.chmod(0o700)
+        for options in ("", " -m64"):
+            monkeypatch.setenv("CC", f"{tool}{options}")
+            keys.append(compiled.library_key(SMALL, "torque"))
+    assert len(set(keys)) == 4
+
+
+def test_where_libraries_are_kept(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(compiled.atexit, "register", lambda *a, **k: made.append((a, k)))
+
+    def folder(**environment):
+        for name in ("DYNID_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, str(value))
+        return compiled.cache_folder.__wrapped__()
+
+    assert folder(DYNID_CACHE=tmp_path / "a" / "b", XDG_CACHE_HOME=tmp_path / "x") == tmp_path / "a" / "b"
+    assert folder(XDG_CACHE_HOME=tmp_path / "x") == tmp_path / "x" / "ros2_dynid"
+    assert folder(HOME=tmp_path / "home") == tmp_path / "home" / ".cache" / "ros2_dynid" and not made
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        aside = folder(DYNID_CACHE=tmp_path / "a" / "b")
+    assert aside.is_dir() and compiled.is_private_folder(aside) and aside != tmp_path / "a" / "b"
+    ((remove, gone), options) = made.pop()
+    remove(gone, **options)
+    assert gone == aside and not aside.exists()
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("gone"), subprocess.TimeoutExpired("cc", 300.0)], ids=["no program", "too long"]
+)
+def test_a_compiler_that_does_not_run_is_told(tmp_path, monkeypatch, failure):
+    def run(command, **options):
+        assert options["stdin"] == subprocess.DEVNULL, "it must not wait for somebody to type"
+        raise failure
+
+    monkeypatch.setattr("ros2_dynid.codegen.compiled.subprocess.run", run)
+    monkeypatch.setattr(compiled, "compiler", lambda: ["cc"])
+    with pytest.raises(compiled.BuildError, match="the C compiler cc did not run"):
+        compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")

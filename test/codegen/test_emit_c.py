@@ -27,8 +27,9 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names
-from ros2_dynid.model.robot import Joint, Robot
+from ros2_dynid.model.robot import PRISMATIC, Joint, Passive, Robot
 from runtime_robots import with_forces, with_terms
+from small_program import small_program
 from urdf_oracle import exact_urdf, example_urdfs
 
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("g++") is None, reason="needs gcc")
@@ -365,3 +366,38 @@ def test_cmake_builds_and_tests_the_export(tmp_path):
     for command in (["cmake", "-S", ".", "-B", "b"], ["cmake", "--build", "b"], ["ctest", "--test-dir", "b"]):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+SMALL = Robot("small", (Joint("a", 0, d=0.1), Joint("b", 1, alpha=np.pi / 2, r=0.2)))
+
+
+def test_joints_and_temperatures_of_a_loop_are_those_of_its_active_joints():
+    joints = (*SMALL.joints, Joint("p", 2, PRISMATIC, alpha=0.3), Joint("d", 3, d=0.2))
+    terms = (
+        FrictionTerm(4, FrictionKind.TEMPERATURE, 0.1, reference=33.0),
+        FrictionTerm(3, FrictionKind.POWER, 0.2, exponent=1.5),
+    )
+    robot = Robot("loop", joints, passive=(Passive(2, {1: 0.5}, 0.1),), friction=terms)
+    program = small_program(robot)
+    assert program.references == [0.0, 0.0, 33.0] and program.thermal
+    files = {**emit_c(program), **emit_numpy(program)}
+    header = files["loop.h"]
+    assert [line[5:] for line in header.splitlines() if line.endswith(("te)", "ic)"))] == [
+        "0: a (revolute)",
+        "1: p (prismatic)",
+        "2: d (revolute)",
+    ]
+    assert "#define LOOP_JOINTS 3" in header and f"#define LOOP_PARAMETERS {14 * 4}" in header
+    count = program.functions["inertia_gravity"].count
+    assert f" *   inertia_gravity: {count.multiplications}, {count.additions}\n" in header
+    scope = {"__name__": "generated"}
+    exec(files["loop.py"], scope)
+    test = program.tests[1]
+    with np.errstate(all="raise"):  # a joint that stands still has no speed to take the logarithm of
+        still = scope["friction"](np.zeros((1, 3)), test["carried"][None], test["temperature"][None])
+    assert still[0, 1] == pytest.approx(program.values[standard_names(robot).index("off3")])
+    for fault in ("0.0", "1e-6", "np.nan"):
+        text = files["loop.py"].replace("    tau[:, 1] = ", f"    tau[:, 1] = {fault} + ", 1)
+        with pytest.raises(SystemExit) as ended:
+            exec(text, {"__name__": "__main__"})
+        assert bool(ended.value.code) == (fault != "0.0")

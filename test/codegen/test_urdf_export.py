@@ -41,7 +41,7 @@ URDF = b"""<?xml version="1.0"?>
   </joint>
   <joint name="glue" type="fixed"><parent link="lower"/><child link="plate"/><origin xyz="0 0.2 0" rpy="0 0 0.5"/></joint>
 </robot>
-"""  # noqa: E501  a URDF as people write it
+"""  # noqa: E501
 
 
 def new_parameters(robot, seed=0):
@@ -139,3 +139,61 @@ def test_parameters_are_read_back_with_followers_held_joints_and_sub_chains(chai
     again = robot_from_urdf_string(new, **chain)
     for name, value in values.items():
         assert again.parameters.get(name, 0.0) == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+TWO_LINKS = b"""<robot name="r"><link name="base"/>
+  <link name="arm"/>
+  <link name="hand"><inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <joint name="a" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" effort="5" velocity="2"/></joint>
+  <joint name="b" type="revolute"><parent link="arm"/><child link="hand"/><origin xyz="0.5 0 0"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" effort="5" velocity="2"/><dynamics damping="1.0" friction="2.0"/></joint>
+</robot>
+"""  # noqa: E501
+
+
+def test_a_urdf_gets_only_what_it_lacks_and_what_has_changed():
+    robot = robot_from_urdf_string(TWO_LINKS)
+    body = {"XX1": 0.4, "YY1": 0.5, "ZZ1": 0.6, "XY1": 0.01, "XZ1": -0.02, "YZ1": 0.03, "MX1": 0.2, "MY1": -0.1,
+            "MZ1": 0.3, "M1": 2.0}  # fmt: skip
+    text, notes = updated_urdf(TWO_LINKS, robot, {**body, "Fv1": 0.0, "Fc1": 0.0})
+    assert notes == [] and text.count(b"<dynamics") == 1, "no friction where there is none"
+    again = robot_from_urdf_string(text).parameters
+    assert {name: again[name] for name in body} == pytest.approx(body, rel=1e-9)
+    assert b'<link name="arm">\n    <inertial>\n      <origin xyz="0.1 -0.05 0.15" rpy="0 0 0"/>\n' in text
+    assert b"\n    </inertial>\n  </link>" in text
+    text, _ = updated_urdf(TWO_LINKS, robot, {"Fv1": 0.0, "Fc1": 0.25, "Fc2": 3.0})
+    assert b'<dynamics damping="0.0" friction="0.25"/>' in text and b'damping="1.0" friction="3.0"' in text
+    assert robot_from_urdf_string(text).parameters["Fc1"] == 0.25
+    for change, kept in ((1e-13, True), (1e-11, False)):
+        text, _ = updated_urdf(TWO_LINKS, robot, {"Fv2": 1.0 + change})
+        assert (text == TWO_LINKS) == kept, "rounding is no change"
+    assert updated_urdf(TWO_LINKS, robot, {})[0] == TWO_LINKS
+    _, notes = updated_urdf(TWO_LINKS, robot, {**body, "XX1": -5.0})
+    assert len(notes) == 1 and "link 'arm'" in str(notes[0])
+
+
+def test_tags_are_found_by_their_ends_and_their_links():
+    """Quotes of either kind may hold a >, a visual has an origin of its own, and a link may come twice in a path."""
+    text = TWO_LINKS.replace(b'<mass value="1.0"/>', b"<mass note='a > b \"' value='1.0'/><origin xyz='0.1 0 0'/>")
+    text = text.replace(b"</inertial></link>", b'</inertial><visual><origin xyz="9 9 9"/></visual></link>')
+    robot = robot_from_urdf_string(text)
+    body = {"XX2": 2.0, "YY2": 2.1, "ZZ2": 2.2, "MX2": 0.3, "M2": 3.0}
+    new, notes = updated_urdf(text, robot, body)
+    assert notes == [] and b'<mass note=\'a > b "\' value="3.0"/>' in new and b'xyz="9 9 9"' in new
+    again = robot_from_urdf_string(new).parameters
+    assert {name: again[name] for name in body} == pytest.approx(body)
+    with pytest.raises(InputError, match="UTF-8"):
+        updated_urdf(b"\xfe\xff" + text.decode().encode("utf-16-be"), robot, body)
+
+
+def test_a_moment_without_a_mass_is_written_and_told():
+    robot = robot_from_urdf_string(TWO_LINKS)
+    text, notes = updated_urdf(TWO_LINKS, robot, {"ZZ2": 0.5})
+    assert b'<mass value="0.0"/>' in text and b'izz="0.5"' in text and b"nan" not in text
+    assert len(notes) == 1 and "link 'hand': inertia without mass; identify with " in str(notes[0])
+    text, notes = updated_urdf(TWO_LINKS, robot, {"M2": 2.0, "XX2": 1.0, "YY2": 1.0, "ZZ2": -0.1})
+    assert len(notes) == 1 and "link 'hand': negative principal moment" in str(notes[0])
+    for small, kept in ((1e-18, True), (1e-15, False)):  # beside a zero there is nothing to be small against
+        text, _ = updated_urdf(TWO_LINKS.replace(b'damping="1.0"', b'damping="0"'), robot, {"Fv2": small})
+        assert (b'damping="0"' in text) == kept

@@ -15,11 +15,13 @@ from ros2_dynid.model.efforts import (
     added_beyond_model,
     added_by_joint,
     added_effort,
+    check_sensors,
     declare_added_effort,
     declared_sensors,
     effort_gains,
     measures_gravity,
     parse_sensor,
+    sensor_name,
 )
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
@@ -130,3 +132,21 @@ def test_of_what_the_efforts_lack_and_the_robot_adds_nothing_is_left_to_subtract
     assert not same.gravity.any() and not same.payload.any() and abs(same.friction).max() < 1e-15
     less = added_beyond_model(declared_sensors(robot, "motor-friction:0.5"))
     assert less.gravity.all() and less.friction == pytest.approx([0.6] * 3), "0.5 F - 0.6 0.5 F = 0.2 F"
+
+
+def test_sensors_by_their_names():
+    for name, felt in (("motor", ("Ia", "Fv", "Fc")), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))):
+        assert parse_sensor(name) == MeasuredEffort(felt)
+    assert [sensor_name(x) for x in (("Fc", "Fv", "Ia"), (), ("Fc",), ("Fc", "Ia"))] == [
+        "motor",
+        "link",
+        "link+Fc",
+        "link+Ia+Fc",
+    ]
+    for wrong in ("gear", "motor+Fc", "link+Fx", "link+Fc+Fc", ""):
+        with pytest.raises(InputError, match="the sensor is"):
+            parse_sensor(wrong)
+        with pytest.raises(InputError, match="the sensor is"):
+            check_sensors(f"j1=motor, j2={wrong}")
+    check_sensors("j1=motor, j2=link+Fv")
+    check_sensors("link")

@@ -23,7 +23,7 @@ from ros2_dynid.dynamics.friction import column_slopes, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.friction_kinds import REGISTERED, FrictionKind, FrictionTerm, register
+from ros2_dynid.model.friction_kinds import REGISTERED, FrictionKind, FrictionTerm, law_columns, register
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
@@ -148,3 +148,133 @@ def test_kinds_are_one_object_each_and_have_names_and_codes_of_their_own():
         FrictionKind["glue"]
     with pytest.raises(AttributeError):
         _ = FrictionKind.GLUE
+
+
+def test_the_shape_of_a_friction_term():
+    assert FrictionTerm(1, FrictionKind.STRIBECK, 1.0, speed=0.3).shape == 0.3
+    assert FrictionTerm(1, FrictionKind.POWER, 1.0, exponent=0.7).shape == 0.7
+    assert FrictionTerm(1, FrictionKind.CUBIC, 1.0).shape == 0.0
+
+
+JOINTS = [{"name": f"j{k}", "d": 0.1 * k} for k in (1, 2, 3)]
+
+
+def robot(**more):
+    return robot_from_dict({"joints": JOINTS, **more}, "x.yaml")
+
+
+TERMS = (
+    FrictionTerm(1, FrictionKind.CUBIC, 0.5, 0.25),
+    FrictionTerm(2, FrictionKind.STRIBECK, 1.5, None, 0.125, 0.01),
+    FrictionTerm(2, FrictionKind.POWER, 2.5, 0.5, exponent=0.75, exponent_std=0.02),
+    FrictionTerm(3, FrictionKind.TEMPERATURE, -0.5, reference=35.0),
+    FrictionTerm(3, FrictionKind.TEMPERATURE_VISCOUS, 0.25, reference=0.0),
+    FrictionTerm(1, FrictionKind.LOAD, 0.1),
+    FrictionTerm(1, FrictionKind.ASYMMETRIC, -0.3, 0.0),
+)
+
+
+def test_friction_terms_go_to_a_file_and_back():
+    made = replace(robot(), friction=TERMS)
+    data = robot_to_dict(made)
+    assert data["friction"] == [
+        {"joint": "j1", "term": "cubic", "coefficient": 0.5, "std": 0.25},
+        {"joint": "j2", "term": "stribeck", "coefficient": 1.5, "speed": 0.125, "speed_std": 0.01},
+        {"joint": "j2", "term": "power", "coefficient": 2.5, "std": 0.5, "exponent": 0.75, "exponent_std": 0.02},
+        {"joint": "j3", "term": str(FrictionKind.TEMPERATURE), "coefficient": -0.5, "reference": 35.0},
+        {"joint": "j3", "term": str(FrictionKind.TEMPERATURE_VISCOUS), "coefficient": 0.25, "reference": 0.0},
+        {"joint": "j1", "term": "load", "coefficient": 0.1},
+        {"joint": "j1", "term": str(FrictionKind.ASYMMETRIC), "coefficient": -0.3, "std": 0.0},
+    ]
+    assert robot_from_dict(data, "x.yaml").friction == TERMS
+    bare = robot(friction=[{"joint": 2, "term": "cubic"}]).friction
+    assert bare == (FrictionTerm(2, FrictionKind.CUBIC, 0.0),)
+    none = robot(friction=[{"joint": 2, "term": "cubic", "coefficient": None, "speed": None}]).friction
+    assert none == bare
+
+
+@pytest.mark.parametrize(
+    ("friction", "words"),
+    [
+        ({}, "friction is not a list"),
+        (["cubic"], "an entry of friction is not a mapping"),
+        ([{"joint": "j1", "term": "cubic", "coeff": 1}], "unknown key 'coeff'; did you mean 'coefficient'"),
+        ([{"joint": "j9", "term": "cubic"}], "unknown joint 'j9'"),
+        ([{"joint": 0, "term": "cubic"}], "unknown joint 0"),
+        ([{"joint": 4, "term": "cubic"}], "unknown joint 4"),
+        ([{"joint": True, "term": "cubic"}], "unknown joint True"),
+        ([{"joint": "j1", "term": "square"}], "unknown friction term 'square'; choose from"),
+        ([{"joint": "j1", "term": "cubic", "coefficient": "much"}], "friction, coefficient is 'much'"),
+        ([{"joint": "j2", "term": str(FrictionKind.TEMPERATURE)}], "of joint 'j2' has no reference"),
+        ([{"joint": "j2", "term": "stribeck"}], "has speed 0"),
+        ([{"joint": "j2", "term": "cubic"}] * 2, "occurs twice"),
+    ],
+)
+def test_friction_terms_that_are_none(friction, words):
+    with pytest.raises(InputError, match=rf"x\.yaml.*{words}"):
+        robot(friction=friction)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "words"),
+    [
+        (FrictionKind.CUBIC, {"coefficient": np.nan}, "coefficient nan; give a number that is not negative"),
+        (FrictionKind.CUBIC, {"coefficient": -0.1}, "coefficient -0.1"),
+        (FrictionKind.ASYMMETRIC, {"coefficient": np.inf}, "give a finite number"),
+        (FrictionKind.CUBIC, {"std": -1.0}, "standard deviation -1"),
+        (FrictionKind.CUBIC, {"std": np.nan}, "deviation nan"),
+        (FrictionKind.STRIBECK, {"speed": 1.0, "speed_std": -1.0}, "standard deviation"),
+        (FrictionKind.POWER, {"exponent": 1.0, "exponent_std": np.inf}, "standard deviation"),
+        (FrictionKind.STRIBECK, {}, "has speed 0; give the speed"),
+        (FrictionKind.STRIBECK, {"speed": -1.0}, "speed -1"),
+        (FrictionKind.STRIBECK, {"speed": np.inf}, "speed inf"),
+        (FrictionKind.CUBIC, {"speed": 0.5}, "leave speed out"),
+        (FrictionKind.CUBIC, {"speed_std": 0.1}, "has no speed"),
+        (FrictionKind.POWER, {"exponent": 0.19}, "exponent 0.19; give one of 0.2 to 5"),
+        (FrictionKind.POWER, {"exponent": 5.1}, "exponent 5.1"),
+        (FrictionKind.CUBIC, {"exponent": 1.0}, "leave exponent out"),
+        (FrictionKind.CUBIC, {"exponent_std": 0.1}, "has no exponent"),
+        (FrictionKind.TEMPERATURE, {"reference": np.nan}, "reference nan"),
+        (FrictionKind.TEMPERATURE_VISCOUS, {"reference": -274.0}, "reference -274"),
+        (FrictionKind.LOAD, {"reference": 20.0}, "does not change with the temperature"),
+        (FrictionKind.LOAD, {"of_shape": True}, "takes no shape"),
+    ],
+)
+def test_what_is_no_friction_term(kind, values, words):
+    with pytest.raises(InputError, match=words):
+        FrictionTerm(2, kind, **values)
+
+
+def test_friction_terms_and_their_names():
+    for kind, values, name in (
+        (FrictionKind.ASYMMETRIC, {"coefficient": -1.0, "std": 0.0}, "Fva3"),
+        (FrictionKind.CUBIC, {"coefficient": 0.0}, "Fcub3"), (FrictionKind.ROOT, {}, "Frt3"),
+        (FrictionKind.STRIBECK, {"speed": 0.01, "speed_std": 0.0}, "Fs3"), (FrictionKind.LOAD, {}, "Fl3"),
+        (FrictionKind.LOAD_VISCOUS, {}, "Flv3"), (FrictionKind.POWER, {"exponent": 0.2}, "Fp3"),
+        (FrictionKind.POWER, {"exponent": 5.0, "exponent_std": 0.1}, "Fp3"),
+        (FrictionKind.TEMPERATURE, {"coefficient": -0.5, "reference": -273.0}, "Ft3"),
+        (FrictionKind.TEMPERATURE_VISCOUS, {"coefficient": -0.5}, "Ftv3"),
+        (FrictionKind.STRIBECK, {"speed": 0.5, "of_shape": True, "coefficient": -1.0}, "vs3"),
+        (FrictionKind.POWER, {"exponent": 0.5, "of_shape": True, "coefficient": -1.0}, "p3"),
+    ):  # fmt: skip
+        assert FrictionTerm(3, kind, **values).name == name
+
+
+def test_a_coefficient_times_its_column_is_a_torque_or_a_force():
+    """By hand, from the laws: N.m, or N of a sliding joint, over the unit of what the coefficient stands before."""
+    turning = {"asymmetric": "N.m.s/rad", "cubic": "N.m.s^3/rad^3", "root": "N.m.(s/rad)^0.5", "stribeck": "N.m",
+               "load": "1", "load_viscous": "s/rad", "power": "N.m.(s/rad)^p", "temperature": "N.m/K",
+               "temperature_viscous": "N.m.s/(rad.K)"}  # fmt: skip
+    for kind in FrictionKind:
+        unit = turning[kind.name]
+        assert kind.units == (unit, unit.replace("N.m", "N").replace("rad", "m"))
+
+
+def test_columns_of_a_law_are_its_terms_and_the_shapes_that_were_estimated():
+    plain = FrictionTerm(1, FrictionKind.CUBIC, 1.0, std=0.1)
+    fixed = FrictionTerm(2, FrictionKind.STRIBECK, 1.0, speed=0.3)
+    slow = FrictionTerm(1, FrictionKind.STRIBECK, 1.0, speed=0.3, speed_std=0.01)
+    bent = FrictionTerm(3, FrictionKind.POWER, 1.0, exponent=1.5, exponent_std=0.0)
+    names = [(term.name, term.of_shape) for term in law_columns((plain, slow, fixed, bent))]
+    assert names == [("Fcub1", False), ("Fs1", False), ("vs1", True), ("Fs2", False), ("Fp3", False), ("p3", True)]
+    assert law_columns(()) == () and law_columns((slow,))[1] == replace(slow, of_shape=True)

@@ -12,7 +12,9 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.mdh import rotation_rpy
 from ros2_dynid.model.parameters import standard_vector
+from urdf_arm import arm
 from urdf_oracle import PinUrdf, axis_errors, inertial_only
 from urdf_text import joint, link, urdf
 
@@ -174,3 +176,87 @@ def test_followers_beside_the_chain_are_held_where_their_leader_is_at_zero():
         assert robot.parameters[name] == pytest.approx(value, abs=1e-12)
     whole = robot_from_urdf_string(text)
     assert [(p.joint, dict(p.terms), p.offset) for p in whole.passive] == [(3, {1: 2.0}, 0.4)]
+
+
+def test_a_robot_has_its_urdfs_name():
+    assert robot_from_urdf_string(arm("seven")).name == "seven"
+    assert robot_from_urdf_string(arm().replace(' name="seven"', "")).name == "robot"
+    assert robot_from_urdf_string(arm("")).name == "robot"
+
+
+def test_tools_are_the_links_behind_the_last_joints():
+    robot = robot_from_urdf_string(arm())
+    assert {name: number for name, (number, _) in robot.tools.items()} == {"l3": 3, "flange": 3}
+    pose = robot.tools["flange"][1]
+    np.testing.assert_allclose(pose[:3, 3] - robot.tools["l3"][1][:3, 3], pose[:3, :3] @ [0.1, 0.0, 0.0], atol=1e-12)
+    assert list(robot_from_urdf_string(arm(), tip_link="bracket").tools) == ["bracket"]
+    assert robot_from_urdf_string(arm(), tip_link="bracket").tools["bracket"][0] == 1
+    assert [j.name for j in robot_from_urdf_string(arm(), tip_link="bracket").joints] == ["j1"]
+    two = robot_from_urdf_string(
+        arm().replace("</robot>", joint("j4", "bracket", "finger") + link("finger") + "</robot>")
+    )
+    wanted = {name: two.active_names.index(carrier) + 1 for name, carrier in
+              (("l3", "j3"), ("flange", "j3"), ("finger", "j4"))}  # fmt: skip
+    assert {name: number for name, (number, _) in two.tools.items()} == wanted, "every branch has its own end"
+
+
+def test_nobody_changes_a_robot():
+    robot = robot_from_urdf_string(arm())
+    for values in (robot.gravity, robot.base, robot.tools["flange"][1]):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "limits", "told"),
+    [
+        ("revolute", '<limit lower="-1" upper="2" velocity="3" effort="4"/>', (-1, 2, 3, 4), 0),
+        ("revolute", '<limit lower="-1" upper="2"/>', (-1, 2, np.inf, np.inf), 0),
+        ("prismatic", '<limit lower="0" upper="0.5" velocity="3" effort="4"/>', (0, 0.5, 3, 4), 0),
+        ("revolute", '<limit velocity="3" effort="4"/>', (-np.inf, np.inf, 3, 4), 1),
+        ("revolute", '<limit lower="2" upper="1" velocity="3" effort="4"/>', (-np.inf, np.inf, 3, 4), 1),
+        ("revolute", '<limit lower="1" upper="1" velocity="3" effort="4"/>', (-np.inf, np.inf, 3, 4), 1),
+        ("revolute", '<limit lower="-1" upper="1" velocity="0" effort="-4"/>', (-1, 1, np.inf, np.inf), 2),
+        ("revolute", "<!-- no <limit -->", (-np.inf, np.inf, np.inf, np.inf), 1),
+        ("continuous", "", (-np.inf, np.inf, np.inf, np.inf), 0),
+        ("continuous", '<limit lower="-1" upper="1" velocity="3" effort="4"/>', (-np.inf, np.inf, 3, 4), 0),
+    ],
+)
+def test_limits_of_a_urdf(kind, inside, limits, told):
+    robot = robot_from_urdf_string(urdf(link("b"), link("a"), joint("j", "b", "a", type=kind, inside=inside)))
+    found = robot.joints[0].limits
+    assert (found.lower, found.upper, found.velocity, found.effort) == limits and found.acceleration == np.inf
+    assert len([note for note in robot.notes if "unlimited" in str(note)]) == told
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "Fv", "Fc", "told"),
+    [("", 0.0, 0.0, 0), ('<dynamics damping="2"/>', 2.0, 0.0, 0), ('<dynamics friction="3"/>', 0.0, 3.0, 0),
+     ('<dynamics damping="-2" friction="-3"/>', -2.0, -3.0, 2)],
+)  # fmt: skip
+def test_friction_of_a_urdf(dynamics, Fv, Fc, told):
+    robot = robot_from_urdf_string(urdf(link("b"), link("a"), joint("j", "b", "a", inside=dynamics)))
+    assert (robot.parameters.get("Fv1", 0.0), robot.parameters.get("Fc1", 0.0)) == (Fv, Fc)
+    assert len([note for note in robot.notes if "negative" in str(note)]) == told
+
+
+def test_a_joint_held_outside_its_limits_is_noted_by_its_kind():
+    def notes(value, kind="revolute", limit='<limit lower="-1" upper="1" velocity="1" effort="1"/>'):
+        text = urdf(
+            link("base"), link("a"), link("b"), joint("j1", "base", "a", type=kind, inside=limit), joint("j2", "a", "b")
+        )
+        return [str(note) for note in robot_from_urdf_string(text, hold={"j1": value}).notes if "outside" in str(note)]
+
+    assert notes(1.1) and notes(-1.1) and not notes(1.0) and not notes(-1.0) and not notes(0.5)
+    assert not notes(5.0, "continuous") and not notes(5.0, limit='<limit lower="0" upper="0" velocity="1" effort="1"/>')
+
+
+@pytest.mark.parametrize(("rpy", "told"), [("0 0 1", False), ("0.5 0 0", True), ("0 -0.5 0", True)])
+def test_a_base_link_that_is_not_upright_turns_gravity_and_says_so(rpy, told):
+    parts = [link("root"), link("base"), link("a")]
+    text = urdf(*parts, joint("mount", "root", "base", type="fixed", rpy=rpy), joint("j1", "base", "a"))
+    found = robot_from_urdf_string(text, base_link="base")
+    assert any("gravity is turned" in str(note) for note in found.notes) == told
+    r, p, y = (float(x) for x in rpy.split())
+    np.testing.assert_allclose(found.gravity, rotation_rpy(r, p, y).T @ [0.0, 0.0, -9.81], atol=1e-9)
+    assert not any("gravity is turned" in str(note) for note in robot_from_urdf_string(text).notes)

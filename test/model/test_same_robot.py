@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import PRISMATIC, Coupling, Passive
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Passive
 from ros2_dynid.model.same_robot import check_same_robot
+from urdf_arm import arm
 
 ROBOT = load_robot("demo6")
 
@@ -108,3 +110,13 @@ def test_limits_that_are_none(tmp_path, entry, words):
     for text in ("a: {b: 1}", "a: {b: {}}", "a: {b: {c: 1}, d: {e: 1}}", "joint_limits: {nobody: {max_velocity: 1}}"):
         with pytest.raises(InputError, match=r"no mapping joint_limits|none of its joints"):
             limited(tmp_path, text)
+
+
+def test_a_robot_with_one_more_follower_is_another_one():
+    robot = robot_from_urdf_string(arm())
+    more = replace(robot, joints=(*robot.joints, Joint("extra", 3)), passive=(Passive(4, {1: 1.0}),))
+    assert more.active_names == robot.active_names
+    for pair in ((robot, more), (more, robot)):
+        with pytest.raises(InputError, match="other coupled motors or closed loops"):
+            check_same_robot(*pair, "model.yaml")
+    check_same_robot(more, replace(more, name="of another name"), "model.yaml")
