@@ -225,7 +225,7 @@ def reading_of(args: argparse.Namespace) -> Reading:
     from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
-    columns = parse_columns(args.columns) or None
+    columns = parse_columns(args.columns) or None if args.columns else None
     reading = Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)
     return replace(reading, format=args.format, episode=args.episode)
 

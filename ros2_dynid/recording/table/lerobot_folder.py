@@ -54,11 +54,6 @@ class Feature:
     columns: tuple[str, ...]
 
 
-def is_lerobot(path: Path) -> bool:
-    """Return whether a folder is a LeRobot data set."""
-    return path.is_dir() and (path / INFO).is_file()
-
-
 def iter_lerobot(
     path: Path,
     joint_names: Sequence[str] | None,

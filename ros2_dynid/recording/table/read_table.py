@@ -15,7 +15,7 @@ from ros2_dynid.errors import InputError, Note
 from ros2_dynid.recording.samples import Reading, Samples, in_si
 from ros2_dynid.recording.table.csv_file import iter_csv
 from ros2_dynid.recording.table.hdf5_file import read_hdf5
-from ros2_dynid.recording.table.lerobot_folder import is_lerobot, iter_lerobot
+from ros2_dynid.recording.table.lerobot_folder import INFO, iter_lerobot
 from ros2_dynid.recording.table.mat_file import read_mat
 from ros2_dynid.recording.table.npz_file import read_npz
 
@@ -31,7 +31,7 @@ WALL_CLOCK = 1e7
 
 def is_table(path: Path) -> bool:
     """Return whether a file or folder is a table, and no bag."""
-    return path.suffix.lower() in TABLES or is_lerobot(path)
+    return path.suffix.lower() in TABLES or (path / INFO).is_file()
 
 
 def iter_table(path: Path, robot: Robot | None, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
