@@ -20,7 +20,7 @@ import numpy as np
 from ros2_dynid.errors import InputError, Option, ProgrammeError, Text
 from ros2_dynid.identification.estimation import Estimation
 from ros2_dynid.identification.estimators.estimator import FROM_TRIANGLES, Blocks, Fit, build_estimator
-from ros2_dynid.identification.model_file import BASE, CONSISTENT, TorqueError, load_model
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, ESSENTIAL, TorqueError, load_model
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions, Method
 from ros2_dynid.identification.physical.consistency import (
     ConsistencyProgramme,
@@ -52,8 +52,6 @@ from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.parameters import standard_names, standard_vector, unmeasured_parameters
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
-
-ESSENTIAL = "essential"
 
 
 @dataclass(frozen=True)

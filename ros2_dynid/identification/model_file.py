@@ -32,8 +32,9 @@ from ros2_dynid.model.robot_file import MODEL_FORMAT, robot_from_dict, robot_to_
 FORMAT, VERSION = MODEL_FORMAT, 1
 LARGEST = 50_000_000
 """A model file larger than this [bytes] is refused."""
-BASE, CONSISTENT = "base", "consistent"
-"""Parameter sets that a model can serve: the estimated base parameters, or those of links that can exist."""
+BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
+"""Parameter sets: base parameters, those of them that the data support, those of links that can exist. A model serves
+the first or the last."""
 T = TypeVar("T")
 
 
@@ -357,6 +358,10 @@ def _plain_mapping(data: object) -> dict[str, Plain]:
     if not isinstance(data, Mapping):
         raise ValueError("the field obtained is not a table")
     return {str(name): value for name, value in data.items()}
+
+
+PICTURE_ROWS = 4000
+"""Rows kept for pictures: they show no more, and a report of an hour stays small."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,10 @@ import numpy as np
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
-from ros2_dynid.errors import remark
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision, shift_late_efforts
 from ros2_dynid.identification.decisions.friction_law import choose_friction_law
 from ros2_dynid.identification.decisions.friction_selection import Trial
-from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffDecision, select_row_cutoff
+from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffDecision, note_lower_cutoff, select_row_cutoff
 from ros2_dynid.identification.friction_columns import PLAIN, hold_beyond
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared, fastest_speeds, temperature_range
@@ -143,7 +142,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
     if cutoff is not None and cutoff.cutoff is not None:
         lower = replace(options, preparation=replace(options.preparation, row_cutoff=cutoff.cutoff))
         prepared = leave_out_copies(prepare_recordings(robot, recordings, lower, report))
-        prepared = _with_cutoff_note(prepared, cutoff.cutoff)
+        prepared = note_lower_cutoff(prepared, cutoff.cutoff)
         plain = tabulate(prepared)
         information = build(prepared, plain)
     before = prepared
@@ -177,11 +176,6 @@ def _decide_cutoff(
     if chosen.row_cutoff is not None or chosen.position_cutoff is not None:
         return None
     return select_row_cutoff(prepared, information, build)
-
-
-def _with_cutoff_note(prepared: Sequence[Prepared], cutoff: float) -> tuple[Prepared, ...]:
-    note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {cutoff:g} Hz instead")
-    return tuple(replace(part, notes=(*part.notes, note)) for part in prepared)
 
 
 def _read_controller(file: str | Path | None, robot: Robot) -> JointController | None:

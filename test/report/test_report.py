@@ -141,7 +141,7 @@ def test_embedded_data_cannot_end_its_script():
 
 
 def test_an_hour_of_data_stays_small(tmp_path):
-    from ros2_dynid.identification.validation.torque_errors import PICTURE_ROWS
+    from ros2_dynid.identification.model_file import PICTURE_ROWS
 
     page = write_report(folder_of(tmp_path / "a", identified(), n=PICTURE_ROWS), figures=False)
     assert page.stat().st_size < 5e6

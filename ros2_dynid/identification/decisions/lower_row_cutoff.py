@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.errors import remark
 from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
 from ros2_dynid.identification.preparation.filters import MAX_CUTOFF_SHARE, filter_signal, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.prepared import Prepared, consecutive_slices
@@ -83,6 +84,12 @@ def select_row_cutoff(
         squares[cutoff] = held_out_squares(build([refilter_rows(p, cutoff) for p in beginnings]), band, limits.folds)
     chosen = _choose(proposed, squares, limits)
     return RowCutoffDecision(proposed, chosen, {cutoff: float(np.sqrt(one.sum())) for cutoff, one in squares.items()})
+
+
+def note_lower_cutoff(prepared: Sequence[Prepared], cutoff: float) -> tuple[Prepared, ...]:
+    """Return the recordings with a note on the cut-off [Hz] that was taken instead of the proposed one."""
+    note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {cutoff:g} Hz instead")
+    return tuple(replace(part, notes=(*part.notes, note)) for part in prepared)
 
 
 def _is_doubtful(prepared: Sequence[Prepared], proposed: float, limits: RowCutoffThresholds) -> bool:

@@ -24,11 +24,11 @@ from ros2_dynid.identification.regression.least_squares import joint_torques
 from ros2_dynid.identification.regression.prior import Prior, embed_prior, torque_scale
 from ros2_dynid.model.inertia import links_of, pseudo_inertia
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import STANDARD_GRAVITY, Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
 
 DESCRIBED, GUESSED = "the URDF prior", "a generic prior scaled to the torques"
-G = 9.81
+G = -STANDARD_GRAVITY[2]
 """Gravity [m/s^2] that the size of bodies is guessed with, however the robot is mounted."""
 OFFSET = 0.1
 """Offsets beside the torque that was measured at their joint: 0.02 in the median of 25 joints of four real robots, 0.13

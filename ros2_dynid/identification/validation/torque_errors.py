@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import TorqueData, TorqueError
+from ros2_dynid.identification.model_file import PICTURE_ROWS, TorqueData, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.regression.estimate import Mask
@@ -47,8 +47,6 @@ def tabulate_errors(names: Sequence[str], errors: Array, torques: Array, rows: N
     return table
 
 
-PICTURE_ROWS = 4000
-"""Rows kept for pictures: they show no more, and a report of an hour stays small."""
 WHITENESS_LAGS = 4
 """Errors are compared with themselves one to WHITENESS_LAGS filter lengths later."""
 WHITENESS_ROWS = 4000

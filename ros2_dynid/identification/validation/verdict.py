@@ -15,7 +15,7 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import Option, Text
-from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, ESSENTIAL, SetErrors
 from ros2_dynid.identification.regression.error_bars import SIGNIFICANCE
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Information
@@ -28,8 +28,6 @@ from ros2_dynid.model.efforts import sensor_name
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
-
-ESSENTIAL = "essential"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from motions import five_waves
@@ -24,9 +25,9 @@ ROBOT = load_robot("demo3")
 
 
 def recording_with_friction(share, seed=0):
-    """Return samples of the arm, whose efforts hold this share of the friction that is described."""
+    """Return samples of the arm, whose efforts hold this share of the friction that is described, one or by joint."""
     chi = standard_vector(ROBOT)
-    by_joint(ROBOT, chi)[:, 11:13] *= share
+    by_joint(ROBOT, chi)[:, 11:13] *= np.reshape(share, (-1, 1))
     return five_waves(ROBOT, chi, seed=seed, noise=5e-3)
 
 
@@ -51,6 +52,13 @@ def test_the_share_is_found_with_its_error_bar_or_nothing_is_said(seed):
         assert found is not None and abs(found.share - share) < 4.0 * found.std + 0.02 and found.std < 0.1
         assert found.needless == (share == 0.0)
     assert share_of(ROBOT, recording_with_friction(1.0, seed)) is None
+
+
+def test_what_the_sensor_of_a_joint_is_declared_to_miss_is_its_own():
+    sensors = ",".join(f"{name}=motor" for name in ROBOT.active_names[1:])
+    robot = declared_sensors(ROBOT, f"{ROBOT.active_names[0]}=motor-friction:0.7,{sensors}")
+    found = share_of(robot, recording_with_friction((0.5 * 0.3, 0.5, 0.5)))
+    assert found is not None and abs(found.share - 0.5) < 4.0 * found.std + 0.02
 
 
 def test_a_description_whose_joints_disagree_or_say_nothing_is_not_believed():
