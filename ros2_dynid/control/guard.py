@@ -155,7 +155,7 @@ class Guard:
             return GuardAction(say=f"{say}, but that is not possible: {self.no_limits}; use the emergency stop")
         if watch.follows_something and not self._is_elsewhere(watch, now):
             start = watch.stop_start(now, moved=not self._braked)
-        elif watch.known(now) and not watch.doubt and watch.moves_steadily():
+        elif watch.known(now) and watch.confirmed and watch.moves_steadily():
             q, still = watch.last.state.q, np.zeros_like(watch.last.state.q)
             doubt, dense = still + self._settings.tracking, bool(np.isnan(watch.last.state.dq).all())
             start = StopStart(q, watch.velocity_seen(), still, still, doubt, dense, follows=False)
@@ -180,4 +180,4 @@ class Guard:
         A clock that stood, or a robot that was started anew, is not where its trajectory would be by now.
         """
         off = bool(np.any(watch.error(now) > self._settings.tracking))
-        return off and not watch.jumped and not (watch.known(now) and watch.moves_steadily())
+        return off and not watch.jumped and not (watch.known(now) and watch.confirmed and watch.moves_steadily())

@@ -220,6 +220,14 @@ class JointTrust:
         span, step = self.way(CONFIRMED)
         return step / span if span > 0 else np.zeros(len(self.velocity))
 
+    @property
+    def confirmed(self) -> bool:
+        """Whether the newest joint state may be acted upon: it is believed, and others have come since a silence.
+
+        The first one after a silence cannot be told from a wrong one: the robot may have come far meanwhile.
+        """
+        return not self.doubt and len(self._history) >= FEWEST
+
     def moves_steadily(self) -> bool:
         """Whether the positions of the last CONFIRMED seconds lie on a line, as motion does within so short a time.
 

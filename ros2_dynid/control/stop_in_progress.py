@@ -72,7 +72,7 @@ class StopInProgress:
         """Whether the robot, which has had the stop by its own time, is off the stop's motion or moves beyond it."""
         if not watch.known(now) or not self.may_be_lost(watch.last.measured_at):
             return False
-        if not watch.jumped and float(watch.error(now).max()) > self._slack:
+        if not watch.jumped and watch.confirmed and float(watch.error(now).max()) > self._slack:
             return True
         return watch.last.measured_at > watch.until + REACHED and watch.moves()
 

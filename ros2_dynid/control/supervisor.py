@@ -89,7 +89,7 @@ class Supervisor(JointTrust):
         q, dq = self.reference(now)
         follows = moved and bool(np.all(error <= settings.tracking))
         known, speed_error = self.known(now) and not self.jumped, np.zeros_like(q)
-        known = known and (follows or self.moves_steadily())
+        known = known and (follows or (self.confirmed and self.moves_steadily()))
         if not known:
             # It was not further off than the tolerance when it was last seen, and may have stood since.
             doubt = settings.tracking + self.unseen(now)

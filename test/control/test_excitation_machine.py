@@ -839,6 +839,30 @@ def test_a_stop_is_not_aimed_at_positions_that_have_jumped(jump):
         assert np.abs(points.q[:, 1] - made.desired[0][1]).max() < 0.9 * abs(jump)
 
 
+def test_no_stop_is_aimed_at_a_position_that_is_wrong_now_and_then_after_a_silence():
+    """The first joint state after a silence may be a wrong one: how far the robot has come is not known."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        made = running()
+        made.silent = True
+        made.run(rng.uniform(0.1, 0.9))
+        made.silent, before, count = False, len(made.sent), 0
+        wrong = np.zeros(3)
+        wrong[rng.integers(3)] = rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.5)
+        every = int(rng.integers(2, 25))
+
+        def spoil(state, wrong=wrong, every=every):
+            nonlocal count
+            count += 1
+            return replace(state, q=state.q + wrong) if count % every == 1 else state
+
+        made.tampered = spoil
+        made.run(2.0)
+        for _, _, points in made.sent[before:]:
+            assert np.all((points.q >= LIMITS.lower) & (points.q <= LIMITS.upper)), seed
+            assert np.all(np.abs(points.q - made.desired[0]) < 0.4), seed
+
+
 def pushed(made, droop, seconds=0.12):
     """Let the robot be pushed away from what is desired, shape (3,) [rad], slowly enough to be believed."""
     before, steps = made.droop, round(seconds / PERIOD)
