@@ -61,11 +61,11 @@ def add_parser(subparsers: Subparsers) -> None:
     group = parser.add_argument_group("trajectory")
     group.add_argument(
         "--method",
-        choices=("fourier", "points", "static", "ramps", "friction", "validation"),
+        choices=("fourier", "points", "static", "ramps", "friction", "servo", "validation"),
         default="fourier",
         help="fourier (default); points: optimum points and quintics; static: static poses, for gravity; ramps: "
-        "constant velocities, for friction; friction: ramps at several gravity loads; validation: a different Fourier "
-        "series, for validation",
+        "constant velocities, for friction; friction: ramps at several gravity loads; servo: reversals, steps and "
+        "holds, for position servos without torque; validation: a different Fourier series, for validation",
     )
     group.add_argument(
         "--only",
@@ -143,7 +143,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_surroundings_arguments(safety)
     output = parser.add_argument_group("files")
-    output.add_argument("-o", "--output", metavar="FILE", required=True, help="trajectory: .yaml, or .csv")
+    output.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="trajectory: .yaml, .csv or .jsonl (LeRobot)"
+    )
     output.add_argument("--overwrite", action="store_true", help="replace files that exist")
     output.add_argument("--rate", metavar="HZ", type=float, default=50.0, help="points per second (default 50)")
     output.add_argument("--csv", metavar="FILE", help="also write the trajectory as CSV")

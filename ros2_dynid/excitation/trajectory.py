@@ -58,8 +58,10 @@ class Trajectory:
     joint_names: tuple[str, ...]
     curve: Curve
     kind: str = "points"
-    """fourier, points, static, ramps, validation, rehearsal, approach, or file."""
+    """fourier, points, static, ramps, friction, servo, validation, rehearsal, approach, or file."""
     rate_hz: float = DEFAULT_RATE_HZ
+    prismatic: tuple[str, ...] = ()
+    """Joints that slide: their positions are metres."""
 
     def __post_init__(self) -> None:
         """Refuse names that do not fit the curve, and a rate that gives no samples."""
@@ -178,9 +180,13 @@ def to_message(trajectory: Trajectory, rate_hz: float | None = None) -> Trajecto
 def save_trajectory(
     path: str | Path, trajectory: Trajectory, rate_hz: float | None = None, *, overwrite: bool = True
 ) -> None:
-    """Write the trajectory atomically: CSV if the name ends in .csv, else YAML that `ros2 topic pub` takes."""
+    """Write the trajectory atomically: by the end of its name CSV, or actions of LeRobot (.jsonl), else YAML.
+
+    The YAML is what `ros2 topic pub` takes. An action of LeRobot is a line of JSON, {"NAME.pos": x}, in degrees or m.
+    """
     path = Path(path)
-    text = _csv_text(trajectory, rate_hz) if path.suffix.lower() == ".csv" else _yaml_text(trajectory, rate_hz)
+    writers = {".csv": _csv_text, ".jsonl": _action_text}
+    text = writers.get(path.suffix.lower(), _yaml_text)(trajectory, rate_hz)
     write_text(path, text, overwrite=overwrite)
 
 
@@ -201,6 +207,14 @@ def _csv_text(trajectory: Trajectory, rate_hz: float | None) -> str:
     states = np.stack((s.q, s.dq, s.ddq), axis=2).reshape(len(s.t), -1)
     writer.writerows([repr(float(x)) for x in row] for row in np.column_stack((s.t, states)))
     return out.getvalue()
+
+
+def _action_text(trajectory: Trajectory, rate_hz: float | None) -> str:
+    s = trajectory.samples if rate_hz is None else trajectory.sample(rate_hz)
+    scale = [1.0 if name in trajectory.prismatic else 180.0 / np.pi for name in trajectory.joint_names]
+    keys = [f"{name}.pos" for name in trajectory.joint_names]
+    rows = (np.round(s.q * scale, DIGITS) + 0.0).tolist()
+    return "".join(f"{json.dumps(dict(zip(keys, row, strict=True)))}\n" for row in rows)
 
 
 def _curve(curve: Curve) -> dict[str, Plain]:

@@ -29,12 +29,13 @@ from ros2_dynid.excitation.limits import (
 from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, PlanOptions, validation_plan
 from ros2_dynid.excitation.plan import plan as planned
 from ros2_dynid.excitation.plan_figures import figure_files, predicted_std, save_figures
+from ros2_dynid.excitation.servo_motion import servo_motion
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import PRISMATIC, Robot
 from ros2_dynid.output_files import check_outputs
 from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -71,6 +72,8 @@ class PlanMethod(NamedChoice):
     """Constant velocities, for friction."""
     FRICTION = "friction"
     """The same at several gravity loads on each joint, for friction that depends on the load."""
+    SERVO = "servo"
+    """Reversals at several amplitudes, steps, slow reversals and holds, for position servos without torque."""
     VALIDATION = "validation"
     """Another Fourier series than the one to identify with."""
 
@@ -186,12 +189,14 @@ def plan(request: PlanRequest, progress: Progress | None = None) -> PlanOutcome:
     began, report = time.perf_counter(), progress or ignore_progress
     _check(request)
     robot, shapes = robot_and_shapes(request.robot, request.surroundings, start=request.start)
-    if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS, PlanMethod.FRICTION):
+    if request.method in (PlanMethod.STATIC, *SLOW_MOTIONS):
         trajectory, outcome = plan_slow_motion(request, robot, shapes)
     else:
         result = search_plan(request, robot, shapes, time.perf_counter() - began, report)
         trajectory, outcome = result.trajectory, describe_plan(request, robot, result)
     exact = true_clearance(robot, shapes, trajectory)
+    sliding = [robot.joints[j - 1].name for j in robot.active if robot.joints[j - 1].sigma == PRISMATIC]
+    trajectory = replace(trajectory, prismatic=tuple(sliding))
     overwrite = request.overwrite
     check_point_count(trajectory.duration, request.rate)
     save_trajectory(request.output, trajectory, request.rate, overwrite=overwrite)
@@ -307,6 +312,10 @@ def describe_plan(request: PlanRequest, robot: Robot, plan: Plan) -> PlanOutcome
     )
 
 
+SLOW_MOTIONS = {PlanMethod.RAMPS: ramps, PlanMethod.FRICTION: friction_sweeps, PlanMethod.SERVO: servo_motion}
+"""Motions of one joint after the other, by method."""
+
+
 def plan_slow_motion(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
     """Return a trajectory of static poses, ramps or friction sweeps, and its use of the limits."""
     if request.method is PlanMethod.STATIC:
@@ -321,8 +330,7 @@ def plan_slow_motion(request: PlanRequest, robot: Robot, shapes: Shapes | None) 
             seed=request.seed,
         )
     else:
-        sweeps = friction_sweeps if request.method is PlanMethod.FRICTION else ramps
-        trajectory = sweeps(
+        trajectory = SLOW_MOTIONS[request.method](
             robot, margin=request.margin, caps=request.caps, start=request.start, shapes=shapes, seed=request.seed
         )
     problems = check_trajectory(robot, trajectory, margin=request.margin, caps=request.caps)

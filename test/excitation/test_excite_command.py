@@ -39,7 +39,7 @@ def run(capsys, *arguments):
     return code, out, err
 
 
-@pytest.mark.parametrize("method", ["points", "fourier", "static", "ramps", "friction", "validation"])
+@pytest.mark.parametrize("method", ["points", "fourier", "static", "ramps", "friction", "servo", "validation"])
 def test_json_and_files(capsys, tmp_path, robot, method):
     out = tmp_path / "out.yaml"
     options = ["--method", method, "--time-budget", 0.3, "--poses", "3", "--seed", "3", "-o", out, "--json"]

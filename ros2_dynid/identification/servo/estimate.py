@@ -148,7 +148,8 @@ def estimate_drives(
     """Return the drives of the recordings."""
     chi = a_priori_links(robot)
     report("simulating the servos", 0.1)
-    batch = build_batch(robot, chi, recordings, fitting_length(recordings, options.stretches))
+    stretches = fitting_length(recordings, options.stretches)
+    batch = build_batch(robot, chi, recordings, stretches)
     fit, limited = _fit_starts(batch, recordings, options)
     report("fitting the servos", 0.3)
     batch = renew_rigid(batch, _single(_better(fit, limited, options)))
@@ -171,8 +172,30 @@ def estimate_drives(
         batch = renew_rigid(batch, _single(fit))
         prior, told = _prior(fit, batch, options, delay)
         fit = fit_drives(fit.drives, batch, fit.free, prior)
-    rms = np.sqrt(fit.normal.costs[0].sum(axis=0) / fit.normal.counts[0].sum(axis=0))
-    return ServoFit(_single(fit), covariance(fit), told, rms, gains, scatter, batch.top_speed)
+    finer = _fit_finer(fit, build_batch(robot, chi, recordings, _half_step(stretches)), prior)
+    C = covariance(finer) + _step_errors(fit, finer)
+    rms = np.sqrt(finer.normal.costs[0].sum(axis=0) / finer.normal.counts[0].sum(axis=0))
+    return ServoFit(_single(finer), C, told, rms, gains, scatter, batch.top_speed)
+
+
+def _half_step(options: StretchOptions) -> StretchOptions:
+    return replace(options, step=0.5 * options.step)
+
+
+def _fit_finer(fit: Fit, batch: Batch, prior: Prior) -> Fit:
+    """Return the fit to a batch with other steps, whose rigid body is not yet along the simulated motion."""
+    for repetition in range(4):
+        batch = renew_rigid(batch, _single(fit))
+        if repetition >= 2:
+            fit = fit_drives(fit.drives, batch, fit.free, prior)
+    return fit
+
+
+def _step_errors(coarse: Fit, fine: Fit) -> Array:
+    """Return the covariance of what the length of the simulation's steps does, (n, K, K): by half a step it changes."""
+    before, after = (np.nan_to_num(fit.drives.ratios[:, 0], posinf=0.0) for fit in (coarse, fine))
+    change = after - before
+    return np.asarray(np.einsum("kj,lj->jkl", change, change))
 
 
 def _single(fit: Fit) -> Drives:
@@ -211,6 +234,7 @@ def _join_joints(one: Fit, other: Fit, where: NDArray[np.bool_]) -> Fit:
         Normal(*(np.concatenate([getattr(fit.normal, f.name) for fit in wide]) for f in fields(Normal))),
         np.concatenate([fit.free for fit in wide], axis=1),
         one.iterations,
+        wide[0].prior,
     )
     return choose_variants(both, where.astype(int))
 
@@ -224,7 +248,13 @@ def _with_all_terms(fit: Fit, terms: tuple[Term, ...]) -> Fit:
     H, g = np.zeros((*normal.H.shape[:2], K, K)), np.zeros((*normal.g.shape[:2], K))
     gradients = np.zeros((*normal.gradients.shape[:3], K))
     H[..., np.array(place)[:, None], place], g[..., place], gradients[..., place] = normal.H, normal.g, normal.gradients
-    return Fit(Drives(ratios, terms), replace(normal, H=H, g=g, gradients=gradients), free, fit.iterations)
+    prior = fit.prior
+    if prior is not None:
+        rows = [np.zeros((K, prior.mean.shape[1])) for _ in range(3)]
+        for row, old in zip(rows, (prior.mean, prior.weight, prior.least), strict=True):
+            row[place] = old
+        prior = Prior(*rows)
+    return Fit(Drives(ratios, terms), replace(normal, H=H, g=g, gradients=gradients), free, fit.iterations, prior)
 
 
 def _support_limits(fit: Fit, limited: Fit, batch: Batch, prior: Prior, options: ServoOptions) -> NDArray[np.bool_]:

@@ -102,12 +102,16 @@ class Normal:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Fitted drives, ratios (K, C, n), with their normal equations, which are free (K, C, n), and the iterations."""
+    """Fitted drives, ratios (K, C, n), with their normal equations, which are free (K, C, n), and the iterations.
+
+    prior: what was known beforehand, if anything.
+    """
 
     drives: Drives
     normal: Normal
     free: NDArray[np.bool_]
     iterations: int
+    prior: Prior | None = None
 
 
 @dataclass(frozen=True)
@@ -139,13 +143,14 @@ def normal_equations(
     B = len(measured)
     weight = np.ones((C, B)) if weight is None else weight
     H, costs, gradients = np.zeros((C, n, K, K)), np.full((C, B, n), np.nan), np.zeros((C, B, n, K))
-    for c, j in np.argwhere(np.ones((C, n)) if active is None else active):
+    for c, j in np.argwhere(np.ones((C, n)) if active is None else active):  # what diverges costs infinity or NaN
         S = simulated.slopes[c, :, j] * known[:, j, :, None]
         error = np.where(known[:, j], measured[:, j] - simulated.y[c, :, j], 0.0)
-        gradients[c, :, j] = np.matmul(error[:, None], S)[:, 0]
-        costs[c, :, j] = np.sum(error**2, axis=1)
         rows = S[weight[c] > 0.0].reshape(-1, K)
-        H[c, j] = rows.T @ rows
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradients[c, :, j] = np.matmul(error[:, None], S)[:, 0]
+            costs[c, :, j] = np.sum(error**2, axis=1)
+            H[c, j] = rows.T @ rows
     w = weight[:, :, None]
     counts = np.broadcast_to(known.sum(axis=2), costs.shape)
     return Normal((costs * w).sum(axis=1), H, (gradients * w[..., None]).sum(axis=1), costs, counts, gradients)
@@ -190,7 +195,7 @@ def fit_drives(
         ratios = np.where(better, trial, ratios)
         normal = _choose(better, new, normal)
         damping = np.where(better, damping / 5.0, damping * 8.0)
-    return Fit(replace(start, ratios=ratios), normal, free, iteration)
+    return Fit(replace(start, ratios=ratios), normal, free, iteration, prior)
 
 
 def _damped_step(x: Array, H: Array, g: Array, free: NDArray[np.bool_], least: Array, damping: float) -> Array:
@@ -246,7 +251,8 @@ def choose_variants(fit: Fit, chosen: Array) -> Fit:
         fit.normal.gradients[chosen, :, joints].transpose(1, 0, 2)[None],
     )
     ratios = fit.drives.ratios[:, chosen, joints][:, None]
-    return Fit(replace(fit.drives, ratios=ratios), normal, fit.free[:, chosen, joints][:, None], fit.iterations)
+    free = fit.free[:, chosen, joints][:, None]
+    return Fit(replace(fit.drives, ratios=ratios), normal, free, fit.iterations, fit.prior)
 
 
 def lower_bounds(drives: Drives) -> Array:
@@ -258,8 +264,8 @@ def lower_bounds(drives: Drives) -> Array:
 def covariance(fit: Fit) -> Array:
     """Return the covariance of the ratios of the first variant, shape (n, K, K).
 
-    Stretches are independent, samples are not: H^-1 (sum of the products of the stretches' gradients) H^-1. Infinite
-    where the data say nothing, zero where fixed.
+    Stretches are independent, samples are not: H^-1 (sum of the products of the stretches' gradients) H^-1, in which
+    what was known beforehand is one more observation. Infinite where the data say nothing, zero where fixed.
     """
     K, _, n = fit.drives.ratios.shape
     C = np.zeros((n, K, K))
@@ -274,7 +280,9 @@ def covariance(fit: Fit) -> Array:
         inverse /= np.outer(scale, scale)
         g = fit.normal.gradients[0, :, j][:, told]
         used = np.any(fit.normal.counts[0] > 0, axis=1)
-        factor = used.sum() / max(used.sum() - len(told), 1)
-        C[j][np.ix_(told, told)] = factor * inverse @ (g.T @ g) @ inverse
+        scatter = g.T @ g * (used.sum() / max(used.sum() - len(told), 1))
+        if fit.prior is not None:
+            scatter += np.diag(fit.prior.weight[told, j] * fit.normal.costs[0, :, j].sum() / used.sum())
+        C[j][np.ix_(told, told)] = inverse @ scatter @ inverse
         C[j][silent, silent] = np.inf
     return C
