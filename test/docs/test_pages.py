@@ -33,6 +33,7 @@ NOT_RUN = {
     "./dynid test": "runs this very test",
     "dynid identify robot.urdf multisine.csv": "takes a minute; test/identification/servo runs it",
     "dynid rollout": "needs the model of that; the same",
+    "dynid export result --to": "needs the model of that; test/codegen/test_servo_export.py runs it",
     "dynid bench": "takes minutes and needs peers; what it measures is tested elsewhere",
     "dynid replay": "needs ROS nodes that listen; test/nodes runs it",
     "dynid fleet": "needs a cluster; the page runs it on this machine",
