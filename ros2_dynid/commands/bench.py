@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "bench",
-        help="speed compared with other libraries",
+        help="compare the speed with other libraries",
         description="Run the benchmarks in the folder bench. Each runs ros2_dynid and a peer in turn and compares "
         "medians; a ratio is the peer's time over ours. Peers that are not installed are left out; "
         "./dynid bench in a checkout installs them.",

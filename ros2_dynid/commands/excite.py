@@ -54,8 +54,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "excite",
         help="plan an exciting trajectory within all limits",
         description="Plan a trajectory that excites the base parameters well: a Fourier series optimised on the torque "
-        "regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest. Every "
-        "limit, less a margin, is checked at the exact extrema. The file is a trajectory_msgs/JointTrajectory.",
+        "regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest. The "
+        "exact extrema are checked against every limit, less a margin. The file is a trajectory_msgs/JointTrajectory.",
     )
     add_robot_arguments(parser)
     group = parser.add_argument_group("trajectory")
@@ -114,7 +114,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--time-budget",
         metavar="S",
         type=float,
-        help="computing time, reading included [s] (default: 45; 8 with --only inertial, 12 for points)",
+        help="computing time, with reading the robot [s] (default: 45; 8 with --only inertial, 12 for points)",
     )
     safety = parser.add_argument_group("safety")
     safety.add_argument(

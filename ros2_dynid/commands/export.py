@@ -61,7 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "export",
-        help="C or NumPy code of the dynamics, a file for the C++ runtime, a URDF or MJCF with identified parameters",
+        help="write C or NumPy code, a file for the C++ runtime, or a URDF or MJCF with the identified parameters",
         description="Write a model for use elsewhere. c and numpy: the inverse dynamics as code without dependencies, "
         "as one function and split into a background and a synchronous task; C code comes with CMakeLists.txt and a "
         "self-test. urdf: the URDF with the identified parameters, its formatting kept. mjcf: a MuJoCo model with "

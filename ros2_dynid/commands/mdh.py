@@ -78,7 +78,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "mdh",
-        help="URDF to modified Denavit-Hartenberg parameters",
+        help="print the modified Denavit-Hartenberg parameters of a URDF",
         description="Print the robot's modified Denavit-Hartenberg table. The transform from the frame of a joint's "
         "parent to its own is Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r), with theta + q "
         "for a revolute and r + q for a prismatic joint.",
