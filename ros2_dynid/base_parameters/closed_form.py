@@ -292,7 +292,7 @@ def identifiable_rows(
     names: standard parameters taken part in, in the order of chi; those left out count as known. B refers to
     parameters in units of `length` [m] and |g| (transfer.units). Its null space is that of the torque regressor.
     """
-    if robot.passive:
+    if robot.passive_joints:
         raise InputError("closed loops have no exact recursion", "use a numerical method: qr or svd", robot.name)
     margin = RankMargin()
     T = placements(robot, length)

@@ -62,7 +62,7 @@ def base_parameters(
     names, note = chosen_names(robot, source, groups)
     columns = preference(names, order)
     notes = [note] if note else []
-    if method == "closed-form" and robot.passive:
+    if method == "closed-form" and robot.passive_joints:
         notes.append("the closed form does not cover closed loops: QR was used")
         method = "qr"
     elastic = [name for name in names if group_of(name) == "force"]
@@ -109,7 +109,7 @@ def _base_from_samples(
 ) -> BaseParameters:
     """Return the base parameters from random samples; samples are scaled if asked for, or if the gap is poor."""
     dependence, cond, S = _factorise_samples(robot, names, order, options, bool(scale))
-    if scale is None and dependence.gap < CLEAR_GAP:
+    if scale is None and dependence.gap < CLEAR_GAP and robot.loops is None:
         rescaled, *figures = _factorise_samples(robot, names, order, options, True)
         if rescaled.gap > dependence.gap:
             dependence, (cond, S) = rescaled, figures

@@ -30,7 +30,7 @@ class Identifiability:
 
 def identifiability(robot: Robot, base: BaseParameters, *, tilting_base: bool = False) -> tuple[Identifiability, ...]:
     """Return one entry for each standard parameter taken part in, in the order of chi."""
-    turn_dimensions = None if robot.passive else _turn_dimensions(robot, tilting_base)
+    turn_dimensions = None if robot.passive_joints else _turn_dimensions(robot, tilting_base)
     table = []
     for column, name in enumerate(base.standard_names):
         rows = np.flatnonzero(base.M[:, column])
@@ -57,7 +57,7 @@ def _list_in_words(names: list[str], max_names: int = 8) -> str:
 def _regrouping_reason(robot: Robot, name: str) -> str:
     """Return why a link's parameter moves to the link before it."""
     kind, j = split_name(name)
-    if kind not in LINK or robot.passive:
+    if kind not in LINK or robot.passive_joints:
         return ""
     joint = robot.joints[j - 1]
     if joint.sigma == REVOLUTE and kind in ("YY", "MZ", "M"):

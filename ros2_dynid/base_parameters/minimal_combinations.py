@@ -49,7 +49,7 @@ def minimal_combinations(robot: Robot) -> tuple[Combination, ...]:
 
 def combination_matrix(robot: Robot) -> tuple[tuple[str, ...], Array, list[str]]:
     """Return the inertial parameters' names, the combinations as rows over them, and the combinations' names."""
-    if robot.passive:
+    if robot.passive_joints:
         raise InputError("closed loops are not covered by Theorem 2", "use the numerical methods", robot.name)
     if not np.any(robot.gravity):
         raise InputError(

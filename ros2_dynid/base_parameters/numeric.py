@@ -14,6 +14,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor, regressor_d0
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -62,7 +63,7 @@ def random_points(
     arm = np.array([length if robot.joints[j - 1].sigma == PRISMATIC else 1.0 for j in robot.active])
     turn = np.array([1.0 if robot.joints[j - 1].sigma == PRISMATIC else np.pi for j in robot.active])
     shape = (count, len(robot.active))
-    q = rng.uniform(-1.0, 1.0, shape) * turn * arm
+    q = random_positions(robot, rng, count, turn * arm)
     dq = rng.uniform(-1.0, 1.0, shape) * spread * arm / second
     ddq = rng.uniform(-1.0, 1.0, shape) * spread**2 * arm / second**2
     gravity = np.tile(robot.gravity, (count, 1))

@@ -68,7 +68,7 @@ def symbolic_terms(
     Empty for robots without symbols, with loops, or whose leaders change when lengths vary.
     """
     nominal = length_symbols(robot)
-    if not nominal or len(nominal) > MAX_SYMBOLS or robot.passive:
+    if not nominal or len(nominal) > MAX_SYMBOLS or robot.passive_joints:
         return {}
     symbols = sorted(nominal)
     monomials = [m for degree in range(3) for m in combinations_with_replacement(symbols, degree)]

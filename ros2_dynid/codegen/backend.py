@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike
 from ros2_dynid.codegen.compiled import BLOCK, BuildError, Library, is_ready, library
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
-from ros2_dynid.dynamics.kinematics import check_samples
+from ros2_dynid.dynamics.kinematics import Motion, check_samples, motion_of
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, open_tree
 
 MIN_BUILD_SAMPLES = 2000
 """From this number of samples on a library is built for a batch, which takes seconds, once."""
@@ -60,6 +60,35 @@ class NumpyTorque:
         return inverse_dynamics(self._robot, self._chi, q, dq, ddq)
 
 
+class LoopTorque:
+    """The torque of a robot with closed loops: generated code for the open tree, whose joints the loops move."""
+
+    def __init__(self, robot: Robot, chi: Array) -> None:
+        """Prepare the tree's torque."""
+        self._robot = robot
+        self._tree = torque_function(open_tree(robot), chi)
+        self._near: Array | None = None
+
+    def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of one sample, shape (n_active,); the loops are followed from the sample before."""
+        rows = [np.asarray(x, dtype=float)[None] for x in (q, dq, ddq)]
+        motion = motion_of(self._robot, *rows, near=self._near)
+        self._near = motion.q[:, 0].copy()
+        tau = self._tree.torque(self._near, motion.dq[:, 0].copy(), motion.ddq[:, 0].copy())
+        return motion.to_active(tau[:, None])[:, 0]
+
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of many samples, shape (N, n_active)."""
+        motion = motion_of(self._robot, q, dq, ddq)
+        return motion.to_active(self._tree.torques(*_tree_motion(motion)).T).T
+
+
+def _tree_motion(motion: Motion) -> tuple[Array, Array, Array]:
+    """Return q, dq, ddq of all joints with samples first, shape (N, n)."""
+    q, dq, ddq = (np.ascontiguousarray(x.T) for x in (motion.q, motion.dq, motion.ddq))
+    return q, dq, ddq
+
+
 class TermsTorque:
     """The torque of a robot with friction terms: generated code for the rest, and the terms added to it."""
 
@@ -91,6 +120,8 @@ def torque_function(robot: Robot, chi: ArrayLike) -> InverseDynamics:
     chi = checked_standard(robot, chi)
     if robot.friction:
         return TermsTorque(robot, chi)
+    if robot.loops is not None:
+        return LoopTorque(robot, chi)
     kernel = _library(robot, "torque", MIN_BUILD_SAMPLES)
     return NumpyTorque(robot, chi) if kernel is None else kernel.Torque(chi)
 
@@ -106,6 +137,9 @@ def fast_inverse_dynamics(
         gear_torque = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
         plain = fast_inverse_dynamics(replace(robot, friction=()), chi, *arrays)
         return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), gear_torque, temperature)
+    if robot.loops is not None:
+        motion = motion_of(robot, *arrays)
+        return motion.to_active(fast_inverse_dynamics(open_tree(robot), chi, *_tree_motion(motion)).T).T
     kernel = _library(robot, "torque", N) if N else None
     if kernel is None:
         return inverse_dynamics(robot, chi, *arrays)
@@ -123,9 +157,9 @@ def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *,
     shape = (len(standard_names(robot)), len(robot.active), N)
     if out is not None and (out.transpose().shape != shape or not out.transpose().flags.c_contiguous):
         raise InputError("out does not fit", "give the array that an equal call returned", robot.name)
-    kernel = _library(robot, "regressor", N) if N else None
+    kernel = _library(robot, "regressor", N) if N and robot.loops is None else None
     if kernel is None:
-        Y = regressor(robot, *arrays)
+        Y = regressor(robot, *arrays) if robot.loops is None else _closed_regressor(robot, arrays)
         if out is not None:
             out[...] = Y
             return out
@@ -143,20 +177,28 @@ def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *,
     return memory.transpose()
 
 
+def _closed_regressor(robot: Robot, arrays: list[Array]) -> Array:
+    """Return the regressor of a robot with closed loops: that of the open tree, felt at the active joints."""
+    motion = motion_of(robot, *arrays)
+    Y = fast_regressor(open_tree(robot), *_tree_motion(motion))
+    return motion.to_active(Y.transpose(2, 1, 0)).transpose(2, 1, 0)
+
+
 def regressor_function(robot: Robot, samples: int) -> Callable[[Array, Array, Array], Array]:
     """Return a function of q, dq, ddq, shape (N, n_active), to the memory of Y, shape (n_standard, n_active, N).
 
     For batch after batch, `samples` in all: the library is looked up once, and the function's memory is used again, so
     what it returned changes with the next call. Its arrays are not checked for numbers that are not finite.
     """
-    kernel = _library(robot, "regressor", samples)
+    kernel = _library(robot, "regressor", samples) if robot.loops is None else None
     shape = (len(standard_names(robot)), len(robot.active))
     memory: dict[int, Array] = {}
 
     def fill(q: Array, dq: Array, ddq: Array) -> Array:
         N = len(q)
         if kernel is None or N < BLOCK:
-            return regressor(robot, q, dq, ddq).transpose(2, 1, 0)
+            Y = regressor(robot, q, dq, ddq) if robot.loops is None else fast_regressor(robot, q, dq, ddq)
+            return Y.transpose(2, 1, 0)
         if N not in memory:
             memory.clear()
             memory[N] = np.zeros((*shape, N))
@@ -170,6 +212,9 @@ def fast_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array:
     """Return h, shape (N, n_standard), such that H = h chi [J]; see dynamics.energy.energy_regressor."""
     arrays = _check_motion(robot, q=q, dq=dq)
     N = len(arrays[0])
+    if robot.loops is not None:
+        q_tree, dq_tree, _ = _tree_motion(motion_of(robot, *arrays))
+        return fast_energy_regressor(open_tree(robot), q_tree, dq_tree)
     kernel = _library(robot, "energy", N) if N else None
     if kernel is None:
         return energy_regressor(robot, *arrays)

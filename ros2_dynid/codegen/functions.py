@@ -193,7 +193,7 @@ def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPla
             for k, ck in coupling.weights.items():
                 if j != k:
                     M[j - 1][k - 1] = M[j - 1][k - 1] + graph.number(cj * ck) * inertia
-    if robot.passive:
+    if robot.passive_joints:
         G, _ = constraint(robot)
         columns = [[_dot(graph, G[:, k], row) for row in M] for k in range(G.shape[1])]  # M G, by columns
         M = [[_dot(graph, G[:, i], column) for column in columns] for i in range(G.shape[1])]
@@ -259,7 +259,7 @@ def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> R
 
 def joint_values(graph: Graph, robot: Robot, array: str) -> Vector:
     """Return the positions (velocities, accelerations) of all joints from those of the active ones."""
-    if not robot.passive:
+    if not robot.passive_joints:
         return [graph.variable(array, j) for j in range(robot.n)]
     G, offset = constraint(robot)
     active = [graph.variable(array, k) for k in range(G.shape[1])]
@@ -272,7 +272,7 @@ def _dot(graph: Graph, weights: Array, terms: Sequence[Expr]) -> Expr:
 
 
 def to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
-    if not robot.passive:
+    if not robot.passive_joints:
         return tau
     G, _ = constraint(robot)
     return [_dot(graph, G[:, k], tau) for k in range(G.shape[1])]

@@ -287,7 +287,7 @@ def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
 
 def _refuse_branches(robot: Robot) -> None:
     """Raise InputError unless the robot is serial."""
-    if robot.passive or any(joint.parent != k for k, joint in enumerate(robot.joints)):
+    if robot.passive_joints or any(joint.parent != k for k, joint in enumerate(robot.joints)):
         raise InputError("Lin's recursion is for serial robots", "use the generated dynamics", robot.name)
 
 

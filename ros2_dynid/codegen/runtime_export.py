@@ -25,7 +25,7 @@ from ros2_dynid.model.efforts import (
 )
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, refuse_loops
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
 WITH_RECORDED_SPEEDS = 5
@@ -94,6 +94,7 @@ def _write_couplings(out: bytearray, robot: Robot, chi: Array) -> None:
 
 
 def _write_loops(out: bytearray, robot: Robot) -> None:
+    refuse_loops(robot, "runtime files and controllers")
     _integers(out, len(robot.passive))
     for passive in robot.passive:
         _integers(out, passive.joint)

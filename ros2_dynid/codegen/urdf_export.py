@@ -9,7 +9,7 @@ belong to all links that it carries; links fixed to its own link keep their iner
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from xml.parsers import expat
 
 import numpy as np
@@ -20,7 +20,7 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.inertia import Inertia, merged
 from ros2_dynid.model.mdh import inverse, rotation_rpy
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, open_tree
 from ros2_dynid.model.urdf import parse_urdf
 
 
@@ -57,7 +57,7 @@ def updated_urdf(
     places = _places(text)
     notes: list[str] = []
     edits: list[Edit] = []
-    zero = replace(robot, passive=())  # the file's own zero, whatever the offsets of joints that follow others
+    zero = open_tree(robot)  # the file's own zero, whatever the offsets of joints that follow others
     poses = [np.eye(4), *frames(zero, np.zeros((1, robot.n)))[0]]
     for number, chain_joint in enumerate(chain.joints, start=1):
         kinds = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")

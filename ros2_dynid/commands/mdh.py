@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.shared.terminal import Column, print_table
+from ros2_dynid.model.robot import NO_LOOPS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,6 +59,8 @@ class MdhJoint:
     type: str
     limits: JointLimits
     passive: Follows | None = None
+    in_loop: bool = False
+    """Whether the joint is passive in a closed loop, where it does not follow linearly."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def run(args: argparse.Namespace) -> MdhOutcome:
                 joint.limits.effort,
             ),
             followers.get(number),
+            number in (robot.loops or NO_LOOPS).passive,
         )
         for number, joint in enumerate(robot.joints, start=1)
     )
@@ -169,7 +173,7 @@ def _cell(key: str, value: float, moving: str) -> str:
 
 def _limits(joint: MdhJoint) -> str:
     """Return the range of positions, in deg or m."""
-    if joint.passive is not None:
+    if joint.passive is not None or joint.in_loop:
         return "passive"
     factor = 1.0 if joint.sigma else 180 / math.pi
     lower, upper = joint.limits.lower, joint.limits.upper

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -69,6 +70,8 @@ def load_parameters(robot: Robot, load: Load, size: int) -> Array:
 def reachable_poses(robot: Robot, count: int = POSES) -> Array:
     """Return positions within the limits of the active joints, shape (count, n); half a turn or 1 m where unlimited."""
     rng = np.random.default_rng(0)
+    if robot.loops is not None:
+        return random_positions(robot, rng, count, np.pi)
     rows = []
     for j in robot.active:
         joint = robot.joints[j - 1]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import Motion, Placement, cross, placements_of
+from ros2_dynid.dynamics.kinematics import Motion, placements_of
+from ros2_dynid.dynamics.placement import Placement, cross
 from ros2_dynid.model.forces import Force, Pivot
 from ros2_dynid.model.parameters import force_slice
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot

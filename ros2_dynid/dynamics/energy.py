@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.elastic import elastic_energies
 from ros2_dynid.dynamics.friction import without_friction
-from ros2_dynid.dynamics.kinematics import Motion, cross, dot, frames, motion_of, place, placements_of
+from ros2_dynid.dynamics.kinematics import Motion, frames, motion_of, placements_of
 from ros2_dynid.dynamics.newton_euler import add_rotor_energy, checked_standard, drive_torque, gravity_torque
+from ros2_dynid.dynamics.placement import cross, dot, place
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
@@ -109,4 +110,7 @@ def momentum(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike) -> tuple
             f[joint.parent - 1] = f[joint.parent - 1] + up
             n[joint.parent - 1] = n[joint.parent - 1] + placement.to_parent(n[j]) + cross(placement.p, up)
     p += drive_torque(robot, without_friction(robot, chi), motion.dq, motion.dq)
-    return motion.to_active(p).T, motion.to_active(gradient).T - gravity_torque(robot, chi, q)
+    active_gradient = motion.to_active(gradient)
+    if motion.Gdot is not None:  # of dq = G dq_a, by the symmetry of the second derivatives of q = F(q_a)
+        active_gradient += np.einsum("jkt,jt->kt", motion.Gdot, p)
+    return motion.to_active(p).T, active_gradient.T - gravity_torque(robot, chi, q)

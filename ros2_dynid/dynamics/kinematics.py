@@ -2,8 +2,8 @@
 
 """How the joints and links move: constraints q = F(q_a), frames, velocities, the Jacobian of a link.
 
-For a tree all joints are active and G is the identity. For loops with explicit linear constraints (robot files, URDF
-mimic) G is constant. For other loops the caller fills in a `Motion` with its own F, G and Gdot dq_a.
+For a tree all joints are active and G is the identity. For linear constraints (robot files, URDF mimic) G is constant;
+for closed loops it changes with q (loops.py). A caller with an F of his own fills in a `Motion` by `loop_motion`.
 
 The public functions of this package take samples first; inside, samples come last, so that every operation of NumPy
 runs over contiguous memory.
@@ -11,14 +11,15 @@ runs over contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ros2_dynid.dynamics.loops import check_loops, close_loops, loop_jacobian, loop_jacobian_rate, loop_margin
+from ros2_dynid.dynamics.placement import Placement, cross, place
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot, refuse_loops
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Motion:
     """Motion of all n joints of the tree, samples last: q, dq, ddq of shape (n, N).
 
     G: Jacobian dq/dq_a, shape (n, n_active) if constant or (n, n_active, N); None if every joint is active.
+    Gdot: its derivative by time, shape (n, n_active, N); None if G is constant.
     """
 
     q: Array
     dq: Array
     ddq: Array
     G: Array | None = None
+    Gdot: Array | None = None
 
     def to_active(self, tau: Array) -> Array:
         """Return G^T tau: torques, or columns of a regressor, of shape (..., n, N), felt at the active joints."""
@@ -41,8 +44,21 @@ class Motion:
         return np.asarray(np.einsum(subscripts, self.G, tau, optimize=True))
 
 
+ROUNDS = 20
+"""Draws of random positions until enough are within the linkage's reach: one in twenty must be."""
+REGULAR = 0.02
+"""Margin of closed loops (loops.py) from which on a pose is not called nearly singular: velocities of the passive
+joints are then at most some fifty times those of the active ones."""
+
+
 def constraint(robot: Robot) -> tuple[Array, Array]:
-    """Return G, shape (n, n_active), and the offset, shape (n,), of q = G q_a + offset."""
+    """Return G, shape (n, n_active), and the offset, shape (n,), of q = G q_a + offset; closed loops have none."""
+    refuse_loops(robot, "excitation, control and generated code")
+    return _linear_part(robot)
+
+
+def _linear_part(robot: Robot) -> tuple[Array, Array]:
+    """Return G and the offset of the constraint, rows of the loops' passive joints zero."""
     column = {joint: k for k, joint in enumerate(robot.active)}
     G, offset = np.zeros((robot.n, len(column))), np.zeros(robot.n)
     for joint, k in column.items():
@@ -54,17 +70,72 @@ def constraint(robot: Robot) -> tuple[Array, Array]:
     return G, offset
 
 
-def motion_of(robot: Robot, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None) -> Motion:
-    """Return the motion of all joints for q, dq, ddq of the active ones, shape (N, n_active); None means at rest."""
+def motion_of(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike | None = None,
+    ddq: ArrayLike | None = None,
+    *,
+    near: Array | None = None,
+) -> Motion:
+    """Return the motion of all joints for q, dq, ddq of the active ones, shape (N, n_active); None means at rest.
+
+    near: positions of all joints, shape (n,), from which closed loops are followed; None: their pose of assembly.
+    """
     qa = _samples_last(robot, q, "q")
     dqa = np.zeros_like(qa) if dq is None else _samples_last(robot, dq, "dq")
     ddqa = np.zeros_like(qa) if ddq is None else _samples_last(robot, ddq, "ddq")
     if not qa.shape == dqa.shape == ddqa.shape:
         raise InputError(f"q, dq and ddq have shapes {qa.T.shape}, {dqa.T.shape}, {ddqa.T.shape}", "make them equal")
-    if not robot.passive:
+    if not robot.passive_joints:
         return Motion(qa, dqa, ddqa)
-    G, offset = constraint(robot)
-    return Motion(G @ qa + offset[:, None], G @ dqa, G @ ddqa, G)
+    G, offset = _linear_part(robot)
+    every = G @ qa + offset[:, None]
+    if robot.loops is None:
+        return Motion(every, G @ dqa, G @ ddqa, G)
+    closed = close_loops(robot, every, near)
+    check_loops(robot, closed)
+    return _closed_motion(robot, closed, G, dqa, ddqa)
+
+
+def _closed_motion(robot: Robot, q: Array, linear: Array, dqa: Array, ddqa: Array) -> Motion:
+    """Return the motion of a robot with closed loops, for closed q (n, N) and G (n, n_active) of the other joints."""
+    G = loop_jacobian(robot, q, linear)
+    dq = np.einsum("jkt,kt->jt", G, dqa)
+    Gdot = loop_jacobian_rate(robot, q, dq, G)
+    return Motion(q, dq, np.einsum("jkt,kt->jt", G, ddqa) + np.einsum("jkt,kt->jt", Gdot, dqa), G, Gdot)
+
+
+def random_positions(robot: Robot, rng: np.random.Generator, count: int, span: float | Array) -> Array:
+    """Return positions of the active joints, shape (count, n_active): anywhere within +-span.
+
+    With closed loops, where the linkage reaches and is not nearly singular, within the limits where there are any.
+    """
+    n_active = len(robot.active)
+    if robot.loops is None:
+        return rng.uniform(-1.0, 1.0, (count, n_active)) * span
+    middle = np.array([robot.loops.assembly.get(j, 0.0) for j in robot.active])
+    limits = [robot.joints[j - 1].limits for j in robot.active]
+    lower = np.maximum([limit.lower for limit in limits], middle - span)
+    upper = np.minimum([limit.upper for limit in limits], middle + span)
+    G, offset = _linear_part(robot)
+    reached = np.empty((0, n_active))
+    for _ in range(ROUNDS):
+        q = rng.uniform(lower, upper, (count, n_active))
+        closed = close_loops(robot, G @ q.T + offset[:, None])
+        reached = np.concatenate((reached, q[loop_margin(robot, closed) > REGULAR]))
+        if len(reached) >= count:
+            return reached[:count]
+    what = f"the loops close in {len(reached)} of {ROUNDS * count} positions between the limits of the joints"
+    raise InputError(what, "correct the loops' points and assembly, or narrow the limits to their reach", robot.name)
+
+
+def velocity_ratios(robot: Robot, q: ArrayLike) -> Array:
+    """Return dq/dq_a of all joints, shape (N, n, n_active), for q of shape (N, n_active)."""
+    motion = motion_of(robot, q)
+    G = np.eye(robot.n) if motion.G is None else motion.G
+    shape = (*G.shape[:2], motion.q.shape[1])
+    return np.moveaxis(G if G.ndim == 3 else np.broadcast_to(G[:, :, None], shape), 2, 0)
 
 
 def loop_motion(q: Array, G: Array, dq_active: Array, ddq_active: Array, Gdot_dq: Array) -> Motion:
@@ -97,96 +168,6 @@ def check_samples(robot: Robot, values: ArrayLike, name: str) -> Array:
 def _samples_last(robot: Robot, values: ArrayLike, name: str) -> Array:
     """Return checked values with samples last, shape (n_active, N)."""
     return np.ascontiguousarray(check_samples(robot, values, name).T)
-
-
-CHUNK = 2048
-"""Samples worked on at a time: a compromise between the cost of calls and the size of the processor's cache."""
-
-
-def chunks(n_samples: int) -> Iterator[slice]:
-    """Yield the slices that cut n_samples into pieces of CHUNK."""
-    for start in range(0, n_samples, CHUNK):
-        yield slice(start, min(start + CHUNK, n_samples))
-
-
-def cross(a: Array, b: Array) -> Array:
-    """Return a x b for vectors in the first axis, shape (3, ...)."""
-    out = np.empty(a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        np.multiply(a[j], b[k], out=out[i])
-        out[i] -= a[k] * b[j]
-    return out
-
-
-def dot(a: Array, b: Array) -> Array:
-    """Return a . b for vectors in the first axis, shape (...)."""
-    return np.asarray(a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Frame j in its antecedent's frame for given q_j: rotation by angles, origin p, shape (3, samples)."""
-
-    gamma: tuple[float, float]
-    alpha: tuple[float, float]
-    theta: tuple[Array, Array]
-    p: Array
-
-    def to_child(self, v: Array) -> Array:
-        """Return R^T v: vectors of shape (3, ..., samples) given in frame a(j), expressed in frame j."""
-        x, y, z = v
-        c, s = self.gamma
-        x, y = _mix(c, x, s, y), _mix(c, y, -s, x)
-        c, s = self.alpha
-        y, z = _mix(c, y, s, z), _mix(c, z, -s, y)
-        cos, sin = self.theta
-        out = np.empty(v.shape)
-        out[0] = cos * x + sin * y
-        out[1] = cos * y - sin * x
-        out[2] = z
-        return out
-
-    def to_parent(self, v: Array) -> Array:
-        """Return R v: vectors of shape (3, ..., samples) given in frame j, expressed in frame a(j)."""
-        x, y, z = v
-        cos, sin = self.theta
-        x, y = cos * x - sin * y, sin * x + cos * y
-        c, s = self.alpha
-        y, z = _mix(c, y, -s, z), _mix(s, y, c, z)
-        c, s = self.gamma
-        out = np.empty(v.shape)
-        out[0], out[1], out[2] = _mix(c, x, -s, y), _mix(s, x, c, y), z
-        return out
-
-
-def place(joint: Joint, q: Array) -> Placement:
-    """Return the placement of frame j for positions q of joint j, shape (samples,) [rad or m]."""
-    prismatic = joint.sigma == PRISMATIC
-    theta = np.full_like(q, joint.theta) if prismatic else joint.theta + q
-    r = joint.r + q if prismatic else np.full_like(q, joint.r)
-    gamma, alpha = _cos_sin(joint.gamma), _cos_sin(joint.alpha)
-    (cg, sg), (ca, sa) = gamma, alpha
-    y = -sa * r
-    p = np.stack((cg * joint.d - sg * y, sg * joint.d + cg * y, joint.b + ca * r))
-    return Placement(gamma, alpha, (np.cos(theta), np.sin(theta)), p)
-
-
-def _cos_sin(angle: float) -> tuple[float, float]:
-    """Return cosine and sine, exact at multiples of pi/2: the 6e-17 of cos(pi/2) would invent base parameters."""
-    quarters = angle / (np.pi / 2)
-    nearest = round(quarters)
-    if abs(quarters - nearest) < 1e-14 * max(1.0, abs(quarters)):
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[nearest % 4]
-    return float(np.cos(angle)), float(np.sin(angle))
-
-
-def _mix(c: float, x: Array, s: float, y: Array) -> Array:
-    """Return c x + s y without the products that a right angle saves."""
-    if s == 0.0:
-        return x if c == 1.0 else c * x
-    if c == 0.0:
-        return y if s == 1.0 else s * y
-    return c * x + s * y
 
 
 @dataclass(frozen=True)
@@ -269,4 +250,4 @@ def jacobian(robot: Robot, q: ArrayLike, link: str) -> Array:
         if joint.sigma != PRISMATIC:
             J[:, 3:, j - 1] = np.einsum("tij,ti->tj", R, axis)
         j = joint.parent
-    return np.asarray(J @ constraint(robot)[0])
+    return np.asarray(J @ velocity_ratios(robot, q))

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction import friction_torque, terms_torque, without_friction
-from ros2_dynid.dynamics.kinematics import Motion, chunks, cross, link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.kinematics import Motion, link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.placement import chunks, cross
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import IA, JOINT, by_joint, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Coupling, Robot

@@ -17,14 +17,12 @@ from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import (
     LinkMotion,
     Motion,
-    chunks,
-    cross,
-    dot,
     link_motions,
     motion_of,
     placements_of,
 )
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns
+from ros2_dynid.dynamics.placement import chunks, cross, dot
 from ros2_dynid.model.parameters import JOINT, force_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import cross, link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.kinematics import link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.placement import cross
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot

@@ -128,7 +128,7 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
 
 def all_joints(robot: Robot, curve: Curve) -> Curve:
     """Return the curve of all joints of the tree from that of the active ones."""
-    return curve.mapped(*constraint(robot)) if robot.passive else curve
+    return curve.mapped(*constraint(robot)) if robot.passive_joints else curve
 
 
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:

@@ -19,16 +19,13 @@ from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import (
     LinkMotion,
     Motion,
-    Placement,
     constraint,
-    cross,
-    dot,
     link_motions,
     motion_of,
-    place,
     placements_of,
 )
 from ros2_dynid.dynamics.newton_euler import add_coupling_columns, add_rotor_energy
+from ros2_dynid.dynamics.placement import Placement, cross, dot, place
 from ros2_dynid.dynamics.regressor import link_columns
 from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -68,7 +65,7 @@ def regressor_with_gradient(
 
     def back(C: Array) -> tuple[Array, Array, Array]:
         weights = np.ascontiguousarray(C.transpose(2, 1, 0))
-        if robot.passive:
+        if robot.passive_joints:
             weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
         gradients = _link_gradient(robot, motion, placements, links, rows, twists, weights)
         _add_drive_gradient(robot, weights, gradients[1], gradients[2])

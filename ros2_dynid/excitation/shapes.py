@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,7 +19,7 @@ from ros2_dynid.model.files import read_bytes, read_yaml
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.mdh import inverse, rotation_rpy, transform
 from ros2_dynid.model.mesh_file import MeshError, read_meshes
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, open_tree
 from ros2_dynid.model.urdf import parse_urdf
 
 MAX_URDF_BYTES = 50_000_000
@@ -79,7 +79,7 @@ def urdf_solids(
     data = read_bytes(path, MAX_URDF_BYTES)
     chain = select_chain(parse_urdf(data, source), base_link, tip_link, hold)  # refuses entities and nonsense
     elements = {link.get("name"): link.findall("collision") for link in ElementTree.fromstring(data).iter("link")}
-    zero = frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]
+    zero = frames(open_tree(robot), np.zeros((1, robot.n)))[0]
     poses = [np.eye(4), *zero]
     solids, missing = [], []
     for link in chain.links:

@@ -156,4 +156,5 @@ def _plain(fleet: Fleet) -> Plain:
 
 def geometry_name(robot: Robot) -> str:
     """Return a name for the robot's geometry: robots of one kind differ in their parameters only."""
-    return fingerprint(robot.joints, robot.gravity, robot.base, robot.coupling, robot.passive, *robot.forces)[:8]
+    mechanism = (robot.joints, robot.gravity, robot.base, robot.coupling, robot.passive, robot.loops, *robot.forces)
+    return fingerprint(*mechanism)[:8]

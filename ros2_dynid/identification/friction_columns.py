@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.dynamics.friction import active_terms
-from ros2_dynid.dynamics.kinematics import constraint
+from ros2_dynid.dynamics.kinematics import motion_of, velocity_ratios
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, shaped_term
@@ -25,27 +25,30 @@ from ros2_dynid.model.parameters import JOINT, Fc, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 
-def signs(robot: Robot, dq: Array) -> Array:
+def signs(robot: Robot, q: Array, dq: Array) -> Array:
     """Return the sign of the speeds of all joints of the tree and of the coupled motors, shape (N, n + couplings)."""
-    G, _ = constraint(robot)
-    every = dq @ G.T
+    every = dq if not robot.passive_joints else motion_of(robot, q, dq).dq.T
     motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
     return np.asarray(np.sign(np.column_stack([every, *motors])))
 
 
-def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
-    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y (n_standard, n_active, N)."""
-    G, _ = constraint(robot)
+def put_signs(robot: Robot, Y: Array, q: Array, sign: Array) -> None:
+    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y (n_standard, n_active, N).
+
+    q: of the active joints, shape (N, n_active): in closed loops the passive joints' friction acts through G(q).
+    """
+    G = velocity_ratios(robot, q if robot.loops else np.zeros((1, len(robot.active))))
+    acts = np.any(G, axis=0)  # (n, n_active)
     for j in range(robot.n):
-        for k in np.flatnonzero(G[j]):
-            Y[JOINT * j + Fc, k] = G[j, k] * sign[:, j]
+        for k in np.flatnonzero(acts[j]):
+            Y[JOINT * j + Fc, k] = G[:, j, k] * sign[:, j]
     names = standard_names(robot)
     for m, coupling in enumerate(robot.coupling):
         column = Y[names.index(f"Fcm{coupling.motor}")]
         column[:] = 0.0
         for j, c in coupling.weights.items():
-            for k in np.flatnonzero(G[j - 1]):
-                column[k] += c * G[j - 1, k] * sign[:, robot.n + m]
+            for k in np.flatnonzero(acts[j - 1]):
+                column[k] += c * G[:, j - 1, k] * sign[:, robot.n + m]
 
 
 SHAPE_STEP = 0.47

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.error_bars import half_width
@@ -172,6 +173,8 @@ def bars_of(robot: Robot, leaders: Sequence[str], spread: TorqueScatter) -> Erro
         q[:, k] = (lower + upper) / 2 + q[:, k] * (upper - lower) / 2
         dq[:, k] *= limits.velocity if np.isfinite(limits.velocity) else WIDE
         ddq[:, k] *= limits.acceleration if np.isfinite(limits.acceleration) else WIDE
+    if robot.loops is not None:
+        q = random_positions(robot, rng, SAMPLES, np.pi)
     place = {name: k for k, name in enumerate(standard_names(robot))}
     Y = np.asarray(fast_regressor(robot, q, dq, ddq))[:, :, [place[name] for name in leaders]]
     std, sigma = spread.std(np.ascontiguousarray(Y.transpose(2, 1, 0))).max(axis=1), spread.sigma

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import DRIVE, MOTOR_TORQUE, AddedEffort, MeasuredEffort
-from ros2_dynid.model.forces import Force
+from ros2_dynid.model.forces import Force, Pivot
 from ros2_dynid.model.friction_kinds import FrictionTerm
 
 Array = NDArray[np.float64]
@@ -106,6 +107,23 @@ class Passive:
     offset: float = 0.0
 
 
+@dataclass(frozen=True)
+class Loops:
+    """Closed loops, each cut open at a joint: pairs of points, one on either link, that coincide.
+
+    One pair is a ball joint, two are a hinge, three weld the links. passive: numbers of the joints whose positions
+    follow, from all pairs together; assembly: positions [rad or m] of joints by number, 0 if absent, near a pose in
+    which the loops close: the motion stays on that branch.
+    """
+
+    pairs: tuple[tuple[Pivot, Pivot], ...]
+    passive: tuple[int, ...]
+    assembly: Mapping[int, float] = field(default_factory=dict)
+
+
+NO_LOOPS = Loops((), ())
+
+
 def _identity() -> Array:
     return np.eye(4)
 
@@ -132,6 +150,7 @@ class Robot:
     tools: Mapping[str, tuple[int, Array]] = field(default_factory=dict)
     coupling: tuple[Coupling, ...] = ()
     passive: tuple[Passive, ...] = ()
+    loops: Loops | None = None
     parameters: Mapping[str, float] = field(default_factory=dict)
     friction: tuple[FrictionTerm, ...] = ()
     forces: tuple[Force, ...] = ()
@@ -152,8 +171,13 @@ class Robot:
     @property
     def active(self) -> tuple[int, ...]:
         """Numbers of the joints that move independently: all but the passive ones."""
-        passive = {constraint.joint for constraint in self.passive}
+        passive = self.passive_joints
         return tuple(j for j in range(1, self.n + 1) if j not in passive)
+
+    @property
+    def passive_joints(self) -> frozenset[int]:
+        """Numbers of the joints that follow others, linearly or by closed loops."""
+        return frozenset((*(constraint.joint for constraint in self.passive), *(self.loops or NO_LOOPS).passive))
 
     @property
     def active_names(self) -> tuple[str, ...]:
@@ -166,17 +190,20 @@ def _check(robot: Robot) -> None:
     if not robot.joints:
         raise InputError("the robot has no moving joint", "give at least one", robot.name)
     numbers = set(range(1, robot.n + 1))
-    passive = {constraint.joint for constraint in robot.passive}
+    passive = robot.passive_joints
     _check_joints(robot)
     _check_frame(robot)
     _check_couplings(robot, numbers)
-    if len(passive) != len(robot.passive) or not passive <= numbers or passive == numbers:
+    repeated = len(passive) != len(robot.passive) + len((robot.loops or NO_LOOPS).passive)
+    if repeated or not passive <= numbers or passive == numbers:
         what = "passive joints are unknown, repeated, or all of the joints"
         raise InputError(what, "leave an active joint", robot.name)
     _check_friction(robot, numbers - passive)
     _check_sensors(robot, passive)
     _check_forces(robot, numbers)
     _check_constraints(robot, numbers - passive)
+    if robot.loops is not None:
+        _check_loops(robot, robot.loops)
 
 
 def _check_joints(robot: Robot) -> None:
@@ -258,7 +285,26 @@ def _check_constraints(robot: Robot, active: set[int]) -> None:
             )
 
 
-def _check_sensors(robot: Robot, passive: set[int]) -> None:
+def _check_loops(robot: Robot, loops: Loops) -> None:
+    """Refuse cuts of unknown links or with too few points, and loops without passive joints."""
+    pivots = [pivot for pair in loops.pairs for pivot in pair]
+    numbers = [pivot.joint for pivot in pivots] + list(loops.assembly)
+    if not all(0 <= number <= robot.n for number in numbers) or 0 in loops.assembly:
+        raise InputError(
+            "the loops name an unknown joint", f"name joints of 1 to {robot.n}, or 0: the base", robot.name
+        )
+    values = [x for pivot in pivots for x in pivot.point] + list(loops.assembly.values())
+    if not np.all(np.isfinite(values)):
+        raise InputError("a point or a position of the loops is not finite", "correct it", robot.name)
+    if any(first.joint == second.joint for first, second in loops.pairs):
+        raise InputError("a loop is cut between points of one link", "give points of two links", robot.name)
+    if not loops.passive or 3 * len(loops.pairs) < len(loops.passive):
+        what = f"{len(loops.pairs)} pairs of points do not determine {len(loops.passive)} passive joints"
+        hint = "name at least one passive joint, and at most three for each pair (a cut with an axis has two pairs)"
+        raise InputError(f"loops: {what}", hint, robot.name)
+
+
+def _check_sensors(robot: Robot, passive: frozenset[int]) -> None:
     """Refuse efforts at the link where the drives act on several joints, or where no effort is measured."""
     coupled_joints = {j for coupling in robot.coupling for j in coupling.weights}
     for j, joint in enumerate(robot.joints, start=1):
@@ -275,6 +321,19 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
     if len({joint.measured.gravity for j, joint in enumerate(robot.joints, 1) if j not in passive}) > 1:
         hint = "declare it alike at all joints: the robot's controller compensates gravity, or it does not"
         raise InputError("the efforts of some joints hold gravity, those of others do not", hint, robot.name)
+
+
+def refuse_loops(robot: Robot, what: str) -> None:
+    """Refuse a robot with closed loops for `what`, in the plural, which covers linear constraints only."""
+    if robot.loops is not None:
+        hint = "model, base parameters, identification, torque and export to MJCF cover them"
+        raise InputError(f"{what} do not cover closed loops whose joints do not follow linearly", hint, robot.name)
+
+
+@lru_cache(maxsize=64)
+def open_tree(robot: Robot) -> Robot:
+    """Return the tree in which every joint moves independently."""
+    return replace(robot, passive=(), loops=None)
 
 
 def check_gravity(gravity: Sequence[float]) -> None:

@@ -40,6 +40,7 @@ from ros2_dynid.model.robot import (
     Coupling,
     Joint,
     Limits,
+    Loops,
     Passive,
     Robot,
     Servo,
@@ -53,7 +54,7 @@ TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
 LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
 ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
-    *("base", "tools", "joints", "drives", "coupling", "passive", "forces", "parameters", "friction", "notes"),
+    *("base", "tools", "joints", "drives", "coupling", "passive", "loops", "forces", "parameters", "friction", "notes"),
 )
 TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference", "recorded_speed")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
@@ -80,7 +81,8 @@ def robot_from_dict(
             if key in top and key != "joint_limits":
                 raise InputError(f"{key} without urdf", "name a URDF, or remove it", source)
         robot = _table(top, source, name, snap)
-    robot = _with_drives(_with_names(robot, top, source), top, source)
+    robot = _with_loops(_with_names(robot, top, source), top, source)
+    robot = _with_drives(robot, top, source)
     robot, coefficients = _with_forces(robot, top, source)
     parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
@@ -209,6 +211,56 @@ def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robo
         return replace(robot, coupling=tuple(coupling), passive=tuple(passive[number] for number in sorted(passive)))
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
+
+
+def _with_loops(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
+    """Return the robot with its closed loops.
+
+    loops: {passive: [j2, j3], assembly: {j1: 0.5, j2: -1.0, j3: 2.0}, cuts: [{from: {joint: j2, point: [x, y, z]},
+    to: {joint: j3, point: [x, y, z]}}]}; of a hinge, both ends have an axis as well: [0, 0, 1].
+    """
+    if top.get("loops") is None:
+        return robot
+    entry = as_mapping(top["loops"], "loops", source)
+    check_keys(entry, ("passive", "assembly", "cuts"), "loops", source)
+    passive, cuts = entry.get("passive"), entry.get("cuts")
+    if not isinstance(passive, list) or not isinstance(cuts, list):
+        hint = "write passive: [NAME, NAME], cuts: [{from: {joint: NAME, point: [x, y, z]}, to: {...}}]"
+        raise InputError("loops lack passive joints or cuts", hint, source)
+    pairs = []
+    for i, cut in enumerate(cuts, start=1):
+        where = f"loops, cut {i}"
+        cut = as_mapping(cut, where, source)
+        check_keys(cut, ("from", "to"), where, source)
+        ends = [_pivots(robot, cut.get(key), f"{where}, {key}", source) for key in ("from", "to")]
+        if len(ends[0]) != len(ends[1]):
+            raise InputError(
+                f"{where} has an axis at one end only", "give it at both, or at none: a ball joint", source
+            )
+        pairs += list(zip(*ends, strict=True))
+    assembly = {
+        _joint_number(joint, robot.joints, "loops, assembly", source): as_number(value, "loops, assembly", source)
+        for joint, value in as_mapping(entry.get("assembly", {}), "loops, assembly", source).items()
+    }
+    numbers = tuple(_joint_number(joint, robot.joints, "loops, passive", source) for joint in passive)
+    try:
+        return replace(robot, loops=Loops(tuple(pairs), tuple(sorted(numbers)), assembly))
+    except InputError as error:
+        raise InputError(error.what, error.hint, source) from None
+
+
+def _pivots(robot: Robot, entry: object, where: str, source: str) -> list[Pivot]:
+    """Return the point of one end of a cut, and for a hinge a second one on its axis, a meter from the first."""
+    entry = dict(as_mapping(entry, where, source))
+    axis = entry.pop("axis", None)
+    pivots = [_pivot(robot, entry, where, source)]
+    if axis is not None:
+        direction = as_vector(axis, f"{where}, axis", source)
+        if not np.linalg.norm(direction) > 0.0:
+            raise InputError(f"{where}: the axis is zero", "give its direction", source)
+        point = as_vector(entry.get("point"), f"{where}, point", source) + direction / np.linalg.norm(direction)
+        pivots.append(_pivot(robot, entry | {"point": point.tolist()}, where, source))
+    return pivots
 
 
 DRIVE_KEYS = ("adds", "measures", "gain")
@@ -503,6 +555,8 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
             | {"offset": p.offset}
             for p in robot.passive
         }
+    if robot.loops is not None:
+        data["loops"] = _loops_to_dict(robot, robot.loops)
     if robot.forces:
         data["forces"] = [_force_to_dict(robot, i, force) for i, force in enumerate(robot.forces, start=1)]
     if robot.friction:
@@ -566,11 +620,27 @@ def _force_to_dict(robot: Robot, number: int, force: Force) -> dict[str, Plain]:
     if force.weights:
         data["joints"] = {robot.joints[j - 1].name: float(weight) for j, weight in force.weights.items()}
     for key, pivot in zip(("from", "to"), force.pivots, strict=False):
-        # of the base, a point is given in the base link's frame, as it is read
-        point = np.array(pivot.point) if pivot.joint else robot.base[:3, :3] @ pivot.point + robot.base[:3, 3]
-        joint: Plain = robot.joints[pivot.joint - 1].name if pivot.joint else 0
-        data[key] = {"joint": joint, "point": point.tolist()}
+        data[key] = _pivot_to_dict(robot, pivot)
     return data | {"coefficients": dict(coefficients)}
+
+
+def _pivot_to_dict(robot: Robot, pivot: Pivot) -> dict[str, Plain]:
+    """Return a point in the frame of its joint; of the base, in the base link's frame, as it is read."""
+    point = np.array(pivot.point) if pivot.joint else robot.base[:3, :3] @ pivot.point + robot.base[:3, 3]
+    return {"joint": robot.joints[pivot.joint - 1].name if pivot.joint else 0, "point": point.tolist()}
+
+
+def _loops_to_dict(robot: Robot, loops: Loops) -> dict[str, Plain]:
+    """Return the loops with one cut for each pair of points: a hinge is written as two."""
+    cuts: list[Plain] = [
+        {key: _pivot_to_dict(robot, pivot) for key, pivot in zip(("from", "to"), pair, strict=True)}
+        for pair in loops.pairs
+    ]
+    return {
+        "passive": [robot.joints[j - 1].name for j in loops.passive],
+        "assembly": {robot.joints[j - 1].name: float(value) for j, value in loops.assembly.items()},
+        "cuts": cuts,
+    }
 
 
 def _joint_to_dict(joint: Joint) -> dict[str, Plain]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.forces import Force
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.forces import Force, Pivot
+from ros2_dynid.model.robot import NO_LOOPS, Robot
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 
@@ -33,7 +33,14 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
 def _coupled(robot: Robot) -> tuple[object, ...]:
     """Return how motors and loops couple the joints, with factors and offsets to a millionth."""
     motors = [(c.motor, c.independent_inertia, _round_factors(c.weights)) for c in robot.coupling]
-    return motors, {p.joint: (_round_factors(p.terms), round(p.offset, 6)) for p in robot.passive}
+    followers = {p.joint: (_round_factors(p.terms), round(p.offset, 6)) for p in robot.passive}
+    loops = robot.loops or NO_LOOPS
+    cuts = [[_rounded_pivot(pivot) for pivot in pair] for pair in loops.pairs]
+    return motors, followers, loops.passive, _round_factors(loops.assembly), cuts
+
+
+def _rounded_pivot(pivot: Pivot) -> tuple[float, ...]:
+    return (pivot.joint, *(round(x, 6) for x in pivot.point))
 
 
 def _round_factors(factors: Mapping[int, float]) -> dict[int, float]:
@@ -42,5 +49,5 @@ def _round_factors(factors: Mapping[int, float]) -> dict[int, float]:
 
 def _geometry(force: Force) -> tuple[object, ...]:
     """Return what two elements must share, to about a micrometre."""
-    points = [(pivot.joint, *(round(x, 6) for x in pivot.point)) for pivot in force.pivots]
+    points = [_rounded_pivot(pivot) for pivot in force.pivots]
     return force.powers, _round_factors(force.weights), points, round(force.rest, 6)

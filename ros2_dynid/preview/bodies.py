@@ -26,7 +26,7 @@ from ros2_dynid.model.files import read_bytes
 from ros2_dynid.model.from_urdf import select_chain
 from ros2_dynid.model.mdh import inverse, transform
 from ros2_dynid.model.mesh_file import Colour, Mesh, MeshError
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot, open_tree
 from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.preview.meshes import GREY, decimated, read_picture_meshes
 
@@ -75,7 +75,7 @@ def urdf_bodies(
     root = ElementTree.fromstring(data)
     elements = {link.get("name"): link for link in root.iter("link")}
     colours = named_colours(root)
-    poses = [np.eye(4), *frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]]
+    poses = [np.eye(4), *frames(open_tree(robot), np.zeros((1, robot.n)))[0]]
     bodies: list[Body] = []
     problems: list[_Problem] = []
     files: dict[Path, list[Mesh] | MeshError] = {}
@@ -195,7 +195,7 @@ def _notes(problems: list[_Problem]) -> tuple[str, ...]:
 
 def sticks(robot: Robot) -> list[Body]:
     """Return a body for each axis and each connection between joints, for a robot known only by its DH table."""
-    T = np.concatenate((np.eye(4)[None], frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]))
+    T = np.concatenate((np.eye(4)[None], frames(open_tree(robot), np.zeros((1, robot.n)))[0]))
     reach = max((float(np.linalg.norm(one[:3, 3] - T[0, :3, 3])) for one in T), default=0.0) or 1.0
     thick = 0.025 * reach
     bodies = []

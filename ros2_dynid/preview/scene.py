@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ros2_dynid.excitation.collision import Nearest, Shapes, nearest
 from ros2_dynid.excitation.limits import Bounds, Caps, bounds_of, known_parameters, use_by_joint
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.mdh import inverse
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot, open_tree
 from ros2_dynid.preview.bodies import Body, sticks
 
 RATE_HZ = 50.0
@@ -125,7 +125,7 @@ class Scene:
 
 def skeleton_of(robot: Robot) -> Skeleton:
     """Return the robot's kinematics as the page computes it."""
-    T = [robot.base, *frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]]
+    T = [robot.base, *frames(open_tree(robot), np.zeros((1, robot.n)))[0]]
     links = tuple(
         Link(joint.name, joint.parent, joint.sigma == PRISMATIC, inverse(T[joint.parent]) @ T[j])
         for j, joint in enumerate(robot.joints, start=1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.control.reference import Reference, check_end, reference
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.simulated_robot import Measurement
@@ -69,7 +70,7 @@ def pd_gains(robot: Robot, chi: Array, frequency: float = 5.0, damping: float = 
     are held to what a controller of some milliseconds can do at that inertia.
     """
     rng = np.random.default_rng(0)
-    q = rng.uniform(-1.5, 1.5, (128, len(robot.active)))
+    q = random_positions(robot, rng, 128, 1.5)
     M = inertia_matrix(robot, chi, q)
     inertia = np.einsum("tjj->tj", M).mean(axis=0)
     w = 2 * np.pi * frequency

@@ -10,7 +10,7 @@ the joint's armature.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -19,7 +19,7 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.inertia import central_inertia
 from ros2_dynid.model.parameters import IA, by_joint
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot, open_tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def mjcf(robot: Robot, chi: Array, step: float) -> str:
 
     Bodies and rotors only: friction, drives and limits are simulated around it.
     """
-    if robot.passive or robot.coupling:
+    if robot.passive_joints or robot.coupling:
         raise InputError("closed loops and coupled motors cannot be simulated", "use a tree robot", robot.name)
     numbers = range(1, robot.n + 1)
     tree = body_tree(robot, chi, [link_name(j) for j in numbers], [joint_name(j) for j in numbers])
@@ -99,7 +99,7 @@ def body_tree(robot: Robot, chi: Array, links: Sequence[str], joints: Sequence[s
 
 def rest_poses(robot: Robot) -> list[Array]:
     """Return the pose of each joint's frame in its antecedent's where every joint's own position is 0, (4, 4) each."""
-    rest = np.concatenate((np.eye(4)[None], frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]))
+    rest = np.concatenate((np.eye(4)[None], frames(open_tree(robot), np.zeros((1, robot.n)))[0]))
     return [np.linalg.inv(rest[joint.parent]) @ rest[j] for j, joint in enumerate(robot.joints, start=1)]
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.codegen.text import identifier
+from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.mesh_file import Mesh
 from ros2_dynid.model.parameters import Fc, Fv, by_joint
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Loops, Robot
 from ros2_dynid.preview.bodies import Body, urdf_bodies
 from ros2_dynid.sim.mjcf import MjcfTree, body_tree, mjcf_numbers
 
@@ -48,8 +49,10 @@ def mjcf_files(
     _drives(robot, chi, tree)
     _sites(robot, tree)
     _followers(robot, tree)
+    if robot.loops is not None:
+        _close_loops(robot, robot.loops, tree)
     notes = left_out(robot, chi, "MJCF", rotors=True)
-    if robot.passive:
+    if robot.passive_joints:
         notes.append("MuJoCo holds joints that follow others by soft constraints: their torques are not exact")
     files: dict[str, bytes] = {}
     if urdf is not None:
@@ -68,7 +71,7 @@ def link_names(robot: Robot) -> list[str]:
 
 def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:
     actuators = ET.SubElement(tree.root, "actuator")
-    following = {passive.joint for passive in robot.passive}
+    following = robot.passive_joints
     for j, (joint, element) in enumerate(zip(robot.joints, tree.joints, strict=True), start=1):
         drive, limits = by_joint(robot, chi)[j - 1], joint.limits
         element.set("damping", f"{max(drive[Fv], 0.0):.17g}")
@@ -115,6 +118,31 @@ def _followers(robot: Robot, tree: MjcfTree) -> None:
         ET.SubElement(
             equality, "tendon", tendon1=f"{own}_follows", polycoef=mjcf_numbers((passive.offset, 0.0, 0.0, 0.0, 0.0))
         )
+
+
+def _close_loops(robot: Robot, loops: Loops, tree: MjcfTree) -> None:
+    """Tie the points where the loops were cut; the key frame is the assembled pose."""
+    equality = tree.root.find("equality")
+    equality = ET.SubElement(tree.root, "equality") if equality is None else equality
+    for k, pair in enumerate(loops.pairs, start=1):
+        sites = {f"cut{k}_from": pair[0], f"cut{k}_to": pair[1]}
+        for name, pivot in sites.items():
+            place = np.eye(4)
+            place[:3, 3] = pivot.point
+            _add_placed_element(
+                tree.bodies[pivot.joint], "site", place if pivot.joint else robot.base @ place, name=name
+            )
+        first, second = sites
+        ET.SubElement(equality, "connect", site1=first, site2=second)
+    active = [[loops.assembly.get(j, 0.0) for j in robot.active]]
+    assembled = motion_of(robot, active).q[_depth_first(robot), 0]
+    ET.SubElement(ET.SubElement(tree.root, "keyframe"), "key", name="assembled", qpos=mjcf_numbers(assembled))
+
+
+def _depth_first(robot: Robot, parent: int = 0) -> list[int]:
+    """Return the indices of the joints below `parent` in MuJoCo's order: a branch to its end before the next one."""
+    children = [j for j, joint in enumerate(robot.joints, start=1) if joint.parent == parent]
+    return [index for j in children for index in (j - 1, *_depth_first(robot, j))]
 
 
 def add_shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:

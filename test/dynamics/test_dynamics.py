@@ -9,7 +9,7 @@ import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
 from ros2_dynid.base_parameters.closed_form import placements
-from ros2_dynid.dynamics import kinematics
+from ros2_dynid.dynamics import placement
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.kinematics import frames, loop_motion
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
@@ -199,7 +199,7 @@ def test_motions_of_different_length_and_loops_that_do_not_fit_are_refused():
 
 def test_long_batches_are_their_pieces():
     robot = Robot("tree", four_bar().joints[:2], gravity=np.array((1.0, -2.0, -9.0)))
-    count = 2 * kinematics.CHUNK + 3
+    count = 2 * placement.CHUNK + 3
     q, dq, ddq = np.random.default_rng(1).normal(size=(3, count, 2))
     chi = np.random.default_rng(2).normal(size=28)
     pieces = [slice(k, min(k + 500, count)) for k in range(0, count, 500)]
@@ -207,9 +207,9 @@ def test_long_batches_are_their_pieces():
         found = whole(robot, q, dq, ddq)
         parts = np.concatenate([whole(robot, q[part], dq[part], ddq[part]) for part in pieces])
         np.testing.assert_allclose(found, parts, rtol=0, atol=1e-12)
-    assert [(part.start, part.stop) for part in kinematics.chunks(kinematics.CHUNK + 1)] == [
-        (0, kinematics.CHUNK), (kinematics.CHUNK, kinematics.CHUNK + 1)]  # fmt: skip
-    assert list(kinematics.chunks(0)) == []
+    assert [(part.start, part.stop) for part in placement.chunks(placement.CHUNK + 1)] == [
+        (0, placement.CHUNK), (placement.CHUNK, placement.CHUNK + 1)]  # fmt: skip
+    assert list(placement.chunks(0)) == []
 
 
 def test_wrong_number_of_parameters_is_refused():
@@ -221,7 +221,7 @@ def test_wrong_number_of_parameters_is_refused():
 
 
 def alpha_of_recursion(angle):
-    return kinematics.place(Joint("a", 0, alpha=angle), np.zeros(1)).alpha
+    return placement.place(Joint("a", 0, alpha=angle), np.zeros(1)).alpha
 
 
 def alpha_of_closed_form(angle):

@@ -200,6 +200,22 @@ REFUSED = {
     ),
     "passive joint unknown": (TABLE + "passive: {c: {a: 1}}\n", ("passive", "'c'")),
     "passive on passive": (TABLE + "passive: {a: {b: 1}, b: {a: 1}}\n", ("passive",)),
+    "loops without cuts": (TABLE + "loops: {passive: [b]}\n", ("loops lack", "cuts:")),
+    "loop at an unknown link": (
+        TABLE
+        + "loops: {passive: [b], cuts: [{from: {joint: a, point: [0, 0, 0]}, to: {link: x, point: [0, 0, 0]}}]}\n",
+        ("loops", "'x'"),
+    ),
+    "hinge with one axis": (
+        TABLE + "loops: {passive: [b], cuts: [{from: {joint: b, point: [0, 0, 0], axis: [0, 0, 1]}, "
+        "to: {joint: 0, point: [0, 0, 0]}}]}\n",
+        ("axis at one end only",),
+    ),
+    "loop within a link": (
+        TABLE
+        + "loops: {passive: [b], cuts: [{from: {joint: a, point: [0, 0, 0]}, to: {joint: a, point: [1, 0, 0]}}]}\n",
+        ("points of one link",),
+    ),
     "gravity of two": ("gravity: [0, -9.81]\n" + TABLE, ("gravity", "3 numbers")),
     "base not rigid": ("base: [[2,0,0,0],[0,1,0,0],[0,0,1,0],[0,0,0,1]]\n" + TABLE, ("base", "rigid")),
     "hold without urdf": ("hold: {a: 1}\n" + TABLE, ("hold", "urdf")),

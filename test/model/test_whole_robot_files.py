@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from ros2_dynid.model.efforts import MeasuredEffort
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.mdh import rotation_rpy, transform
-from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Loops, Passive, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 
 JOINTS = tuple(
@@ -69,6 +71,9 @@ def test_every_field_goes_there_and_back():
     for a, b in zip(mine.pivots, theirs.pivots, strict=True):
         assert a.joint == b.joint
         np.testing.assert_allclose(a.point, b.point, atol=1e-12)
+    loops = Loops(((Pivot(6, (0.1, 0.2, 0.3)), Pivot(3, (0.4, 0.5, 0.6))),), (6,), {1: 0.5, 6: -1.0})
+    closed = replace(ROBOT, joints=(*JOINTS, Joint("j6", 0)), loops=loops)
+    assert robot_from_dict(robot_to_dict(closed), "f").loops == loops
     bare = Robot("bare", (Joint("a", 0),))
     assert set(robot_to_dict(bare)) == {"name", "gravity", "base", "joints", "parameters"}
     assert set(robot_to_dict(bare)["joints"][0]["limits"]) == set()

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from linkages import cylinder_arm, delta, four_bar
 from oracle import random_robot
 from ros2_dynid.cli import main
 from ros2_dynid.codegen.left_out import left_out
+from ros2_dynid.dynamics.kinematics import motion_of, random_positions
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import JOINT, OFF, by_joint, standard_vector
+from ros2_dynid.model.parameters import JOINT, OFF, by_joint, standard_names, standard_vector
 from ros2_dynid.model.robot import Passive
 from ros2_dynid.sim.truth import true_parameters
 from ros2_dynid.usecases.mjcf import mjcf_files
@@ -128,3 +130,29 @@ def test_followers_are_tied(tmp_path):
 def test_a_link_without_mass_is_refused(tmp_path, capsys):
     assert main(["export", "puma3", "--to", "mjcf", "-o", str(tmp_path)]) == 2
     assert "positive mass" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("robot", [four_bar(), cylinder_arm(), delta()], ids=lambda robot: robot.name)
+def test_closed_loops_are_closed_in_mujoco_and_accelerate_as_the_model_says(robot, tmp_path):
+    """At rest, where MuJoCo's constraints are not a matter of its stiffness: the torque gives the acceleration."""
+    rng = np.random.default_rng(3)
+    chi = np.zeros(len(standard_names(robot)))
+    by_joint(robot, chi)[:, [0, 3, 5, 6, 9]] = rng.uniform(0.9, 1.1, (robot.n, 5)) * (0.3, 0.3, 0.3, 0.2, 2.0)
+    model = loaded(mjcf_files(robot, chi), tmp_path)
+    model.opt.tolerance, model.opt.iterations = 1e-14, 500
+    model.eq_solimp[:] = (0.9999, 0.9999, 0.001, 0.5, 2.0)
+    q = random_positions(robot, rng, 5, 0.2)
+    ddq = rng.uniform(-2.0, 2.0, q.shape)
+    tau = inverse_dynamics(robot, chi, q, np.zeros_like(q), ddq)
+    data = mujoco.MjData(model)
+    at = [model.joint(joint.name).qposadr[0] for joint in robot.joints]
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    assert np.abs(data.efc_pos).max() < 1e-9
+    motion = motion_of(robot, q, None, ddq)
+    for sample, torque in enumerate(tau):
+        data.qpos[at], data.qvel[:], data.ctrl[:] = motion.q[:, sample], 0.0, torque
+        mujoco.mj_forward(model, data)
+        assert np.abs(data.efc_pos).max() < 1e-9
+        expected = motion.ddq[:, sample]
+        np.testing.assert_allclose(data.qacc[at], expected, atol=5e-3 * np.abs(expected).max())

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Coupling, Joint, Passive, Robot
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.loops import loop_margin
+from ros2_dynid.model.forces import Pivot
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Coupling, Joint, Loops, Passive, Robot
 
 PIN_COLUMNS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
 """Order of Pinocchio's ten parameters of a body."""
@@ -73,6 +76,25 @@ def random_parallelogram(rng: np.random.Generator) -> Robot:
     )
     passive = (Passive(3, {2: -1.0}), Passive(4, {2: 1.0}, float(rng.choice([0.0, 0.4]))))
     return Robot("parallelogram", joints, passive=passive)
+
+
+def random_linkage(rng: np.random.Generator) -> Robot:
+    """Return a tree of six joints in two branches whose ends meet in a ball joint; joints 2, 3 and 6 are passive.
+
+    Drawn again until the passive joints are determined well where it was assembled.
+    """
+    while True:
+        tree = random_robot(rng, 6, prismatic=0.15)
+        joints = [replace(joint, parent=parent) for joint, parent in zip(tree.joints, (0, 1, 2, 0, 4, 5), strict=True)]
+        robot = replace(tree, joints=tuple(joints))
+        q = rng.uniform(-1.0, 1.0, 6)
+        T = frames(robot, q[None])[0]
+        end = T[2] @ np.append(rng.uniform(-0.6, 0.6, 3), 1.0)
+        pivots = tuple(Pivot(j, tuple((np.linalg.inv(T[j - 1]) @ end)[:3].tolist())) for j in (3, 6))
+        assembly = {j: float(value) for j, value in enumerate(q, start=1)}
+        robot = replace(robot, loops=Loops(((pivots[0], pivots[1]),), (2, 3, 6), assembly))
+        if loop_margin(robot, q[:, None])[0] > 0.1:
+            return robot
 
 
 def pin_model(robot: Robot) -> Any:

@@ -74,7 +74,7 @@ def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
     add_coupling_columns(robot, Y, motion.dq, np.zeros_like(motion.dq))
     add_friction_columns(Y, motion.dq)
     Y = motion.to_active(Y)
-    put_signs(robot, Y, prepared.sign[part])
+    put_signs(robot, Y, prepared.q[part], prepared.sign[part])
     return np.asarray(np.einsum("ckt,tk->ct", Y, prepared.dq[part]))
 
 

@@ -57,7 +57,7 @@ def instrument_motion(robot: Robot, prepared: Prepared) -> Prepared:
     gear_torque = prepared.gear_torque
     if gear_torque is not None:
         gear_torque = np.concatenate([_smooth(gear_torque[segment], cutoff, rate)[0] for segment in segments])
-    return replace(prepared, q=q, dq=dq, ddq=ddq, tau=tau, sign=signs(robot, dq), gear_torque=gear_torque)
+    return replace(prepared, q=q, dq=dq, ddq=ddq, tau=tau, sign=signs(robot, q, dq), gear_torque=gear_torque)
 
 
 def motion_band(prepared: Prepared) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.regression.estimate import Triangle
@@ -107,6 +108,8 @@ def _inertia_columns(robot: Robot, base: BaseParameters) -> Array:
 
 def _random_positions(robot: Robot, count: int, seed: int) -> Array:
     """Return positions within the limits of the active joints, shape (count, n)."""
+    if robot.loops is not None:
+        return random_positions(robot, np.random.default_rng(seed), count, np.pi)
     limits = [robot.joints[j - 1].limits for j in robot.active]
     lower = np.array([x.lower if np.isfinite(x.lower) else -np.pi for x in limits])
     upper = np.array([x.upper if np.isfinite(x.upper) else np.pi for x in limits])

@@ -386,7 +386,8 @@ def filter_signs(robot: Robot, stretch: Stretch, kernels: list[Array], step: int
     """
     K = len(kernels[0]) // 2
     speed = differentiate(stretch, kernels, 1, sources, 1)
-    return filter_signal(np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge"), kernels[0], step)
+    position = filter_signal(stretch.q, kernels[0], 1) if robot.loops else speed
+    return filter_signal(np.pad(signs(robot, position, speed), ((K, K), (0, 0)), mode="edge"), kernels[0], step)
 
 
 @dataclass(frozen=True)

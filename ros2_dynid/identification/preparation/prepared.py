@@ -161,7 +161,7 @@ def as_prepared(
     settings = Filter(rate, None, None, rate, rate, slow, 0.0)
     top = np.max(np.abs(dq), axis=0, initial=0.0)
     whole, noise = (slice(0, len(t)),), np.zeros(len(top))
-    sign, bridged = signs(robot, dq), np.zeros(len(t))
+    sign, bridged = signs(robot, q, dq), np.zeros(len(t))
     return Prepared(t, q, dq, ddq, tau, sign, bridged, whole, None, None, 1, top, noise, settings, source)
 
 

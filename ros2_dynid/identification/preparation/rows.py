@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, regressor_function
 from ros2_dynid.dynamics.friction import active_terms, column_and_shape, frictionless, term_column
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction_columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
@@ -268,7 +269,7 @@ class _RowMaker:
         if lowpass is None:
             Y.take(self._columns, axis=0, out=W[:b], mode="clip")  # which needs no copy before
         else:
-            put_signs(robot, Y, prepared.sign[part])
+            put_signs(robot, Y, prepared.q[part], prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
             W[:b].reshape(b * n, m)[self._nonzero] = lowpass(entries, m)
         if self._slope is not None:
@@ -298,7 +299,9 @@ def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     """Return, shape (n, b), where the torque of a joint depends on a column of the regressor at all."""
     stored, key = _dependence.setdefault(robot, {}), tuple(columns)
     if key not in stored:
-        q, dq, ddq = np.random.default_rng(0).uniform(-2.0, 2.0, (3, 64, len(robot.active)))
+        rng = np.random.default_rng(0)
+        q = random_positions(robot, rng, 64, 2.0)
+        dq, ddq = rng.uniform(-2.0, 2.0, (2, *q.shape))
         Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
         stored[key] = np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
     return stored[key].copy()

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.numeric import by_qr
 from ros2_dynid.base_parameters.result import BaseParameters, build
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -140,7 +141,8 @@ def _stacked_base(robot: Robot, other: Robot, joints: Sequence[int]) -> BasePara
     names = standard_names(robot)
     rng = np.random.default_rng(0)
     count = 40 + 4 * len(names) // len(robot.active)
-    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, count, len(robot.active)))
+    q = random_positions(robot, rng, count, 2.0)
+    dq, ddq = rng.uniform(-2.0, 2.0, (2, *q.shape))
     Y = regressor(robot, q, dq, ddq)
     both = np.concatenate((Y * _find_measured(robot, names), Y[:, list(joints)] * _find_measured(other, names)), axis=1)
     groups = by_qr(both.reshape(-1, len(names)))

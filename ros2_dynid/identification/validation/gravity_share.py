@@ -79,7 +79,10 @@ def find_gravity_share(problem: Problem, thresholds: GravityThresholds = GRAVITY
     remainders = [_join([*blocks[:k], *blocks[k + 1 :]]) for k in range(len(blocks))]
     share = _best_share(_join(blocks))
     errors = [_errors_left_out(blocks, remainders, one) for one in (1.0, 0.0, share)]
-    if not any(_is_clear_gain(errors[0], other, thresholds) for other in errors[1:]):
+    gains_without, gains = (_is_clear_gain(errors[0], other, thresholds) for other in errors[1:])
+    if abs(share) <= thresholds.absent:  # no gravity at all, which has to be better itself: else any share fits
+        gains = gains_without
+    if not (gains_without or gains):
         return None
     std = float(np.sqrt((len(blocks) - 1) * np.var([_best_share(remainder) for remainder in remainders])))
     if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * std):

@@ -21,7 +21,7 @@ from ros2_dynid.model import efforts, forces, friction_kinds
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
-from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
+from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot, refuse_loops
 from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import (
     AddedEffort,
@@ -64,6 +64,7 @@ def model_id(model: IdentifiedModel) -> str:
 def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BaseParameters:
     """Return the message of a model whose gravity and base are given in the frame `base_link`."""
     robot = model.robot
+    refuse_loops(robot, "messages of models")
     message = BaseParameters(robot=robot.name, model_id=model_id(model), joints=mdh_messages(robot))
     message.header.stamp, message.header.frame_id = stamp, base_link
     message.couplings, message.passive = _coupling_messages(robot), _passive_messages(robot)
