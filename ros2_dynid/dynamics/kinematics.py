@@ -45,7 +45,9 @@ class Motion:
 
 
 ROUNDS = 20
-"""Draws of random positions until enough are within the linkage's reach: one in twenty must be."""
+"""Draws of random positions until enough are within the linkage's reach."""
+FIRST_DRAW = 64
+"""Positions of the first draw, which tells where the linkage reaches."""
 REGULAR = 0.02
 """Margin of closed loops (loops.py) from which on a pose is not called nearly singular: velocities of the passive
 joints are then at most some fifty times those of the active ones."""
@@ -121,12 +123,18 @@ def random_positions(robot: Robot, rng: np.random.Generator, count: int, span: f
     G, offset = _linear_part(robot)
     reached = np.empty((0, n_active))
     for _ in range(ROUNDS):
-        q = rng.uniform(lower, upper, (count, n_active))
+        q = rng.uniform(lower, upper, (max(count, FIRST_DRAW) if len(reached) else FIRST_DRAW, n_active))
         closed = close_loops(robot, G @ q.T + offset[:, None])
         reached = np.concatenate((reached, q[loop_margin(robot, closed) > REGULAR]))
         if len(reached) >= count:
-            return reached[:count]
-    what = f"the loops close in {len(reached)} of {ROUNDS * count} positions between the limits of the joints"
+            return reached[-count:]
+        if len(reached) > 1:  # what was reached tells where to draw
+            slack = 0.1 * np.ptp(reached, axis=0)
+            lower, upper = (
+                np.maximum(lower, reached.min(axis=0) - slack),
+                np.minimum(upper, reached.max(axis=0) + slack),
+            )
+    what = f"the loops close in only {len(reached)} of the positions tried between the limits of the joints"
     raise InputError(what, "correct the loops' points and assembly, or narrow the limits to their reach", robot.name)
 
 

@@ -30,8 +30,8 @@ ANGLE_STEP = 0.1
 enough that Newton's method stays on the branch of assembly it comes from."""
 MAX_STEPS = 2000
 """Steps from the assembled pose to a sample: 200 rad."""
-ITERATIONS = 12
-"""Newton's method doubles the digits with each: from a step of 0.1 rad four or five are enough."""
+ITERATIONS = 6
+"""Newton's method doubles the digits with each: from a step of 0.1 rad three or four are enough."""
 CLOSED = 1e-10
 """Points that are to coincide may be that far apart, in lengths of the loop."""
 NEIGHBOURS = 64
@@ -154,14 +154,18 @@ def _follow(robot: Robot, passive: list[int], start: Array, q: Array, unit: Arra
     if steps > MAX_STEPS:
         hint = f"give positions within {ANGLE_STEP * MAX_STEPS:g} rad of it, in rad and m"
         raise InputError("a joint is too far from the loops' pose of assembly", hint, robot.name)
-    closed: NDArray[np.bool_] = _newton(robot, passive, now, size)
+    live = np.flatnonzero(_newton(robot, passive, now, size))
     for step in range(1, steps + 1):
-        now[passive] += _tangent(robot, passive, now, way / steps)
-        now[others] = start[others] + way[others] * (step / steps)
-        closed = closed & _newton(robot, passive, now, size)
+        part = now[:, live]
+        part[passive] += _tangent(robot, passive, part, way[:, live] / steps)
+        part[others] = start[np.ix_(others, live)] + way[np.ix_(others, live)] * (step / steps)
+        closed = _newton(robot, passive, part, size)
+        now[:, live] = part
+        live = live[closed]
     now[others] = q[others]
-    now[passive] -= _correction(robot, passive, now)  # one more, to the last digit
-    now[passive] = np.where(closed, now[passive], np.nan)
+    last = now[passive] - _correction(robot, passive, now)  # one more, to the last digit
+    now[passive] = np.nan
+    now[np.ix_(passive, live)] = last[:, live]
     return now
 
 
