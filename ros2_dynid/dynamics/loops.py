@@ -158,14 +158,14 @@ def _follow(robot: Robot, passive: list[int], start: Array, q: Array, unit: Arra
     for step in range(1, steps + 1):
         part = now[:, live]
         part[passive] += _tangent(robot, passive, part, way[:, live] / steps)
-        part[others] = start[np.ix_(others, live)] + way[np.ix_(others, live)] * (step / steps)
+        part[others] = start[others][:, live] + way[others][:, live] * (step / steps)
         closed = _newton(robot, passive, part, size)
         now[:, live] = part
         live = live[closed]
     now[others] = q[others]
+    reached = np.isin(np.arange(q.shape[1]), live)
     last = now[passive] - _correction(robot, passive, now)  # one more, to the last digit
-    now[passive] = np.nan
-    now[np.ix_(passive, live)] = last[:, live]
+    now[passive] = np.where(reached, last, np.nan)
     return now
 
 

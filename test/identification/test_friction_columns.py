@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.dynamics.kinematics import constraint
+from linkages import four_bar
+from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.decisions.friction_selection import DEFAULTS
@@ -186,26 +187,25 @@ def test_a_shape_changes_by_a_step_of_the_grid_at_most(change, ratio):
 # --- signs
 
 
-@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3", "geared"])
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3", "geared", "four_bar"])
 def test_signs_are_those_of_every_speed_and_stand_in_the_columns_of_coulomb(name):
-    robot = load_robot("tx40" if name == "geared" else name)
+    robot = four_bar() if name == "four_bar" else load_robot("tx40" if name == "geared" else name)
     if name == "geared":  # motors that feel several joints, each by a ratio of its own
         coupling = (Coupling(6, {5: 0.5, 6: -2.0}), Coupling(3, {2: 3.0, 3: 1.0, 4: 0.25}))
         robot = replace(robot, coupling=coupling, parameters={})
     rng = np.random.default_rng(1)
     q, dq, ddq = rng.normal(size=(3, 6, len(robot.active)))
-    sign = signs(robot, dq)
-    G, _ = constraint(robot)
-    every = dq @ G.T
+    sign = signs(robot, q, dq)
+    every = motion_of(robot, q, dq).dq.T
     np.testing.assert_array_equal(sign[:, : robot.n], np.sign(every))
     for m, coupling in enumerate(robot.coupling):
         total = sum(c * every[:, j - 1] for j, c in coupling.weights.items())
         np.testing.assert_array_equal(sign[:, robot.n + m], np.sign(total))
     Y = np.ascontiguousarray(regressor(robot, q, dq, ddq).transpose(2, 1, 0))
     again = Y.copy()
-    put_signs(robot, again, sign)
+    put_signs(robot, again, q, sign)
     np.testing.assert_allclose(again, Y, atol=1e-12)
-    put_signs(robot, again, 0.5 * sign)
+    put_signs(robot, again, q, 0.5 * sign)
     coulomb = [k for k, column in enumerate(standard_names(robot)) if column.startswith("Fc")]
     np.testing.assert_allclose(again[coulomb], 0.5 * Y[coulomb], atol=1e-12)
     others = [k for k in range(len(Y)) if k not in coulomb]
