@@ -21,7 +21,7 @@ from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.mdh import rotation_about, transform
 from ros2_dynid.model.mjcf_compiler import CompiledMjcf, compile_mjcf
 from ros2_dynid.model.robot import Array, Robot, Servo
-from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list
+from ros2_dynid.model.urdf import LoopCuts, UrdfJoint, UrdfTree, name_list
 
 BALL, SLIDE, HINGE = 1, 2, 3
 JOINT_TYPES = ("floating", "ball", "prismatic", "revolute")
@@ -79,6 +79,7 @@ def tree_of_mjcf(compiled: CompiledMjcf, source: str) -> UrdfTree:
         gravity=tuple(compiled["gravity"]),
         exact=True,
         loops=tuple(loops),
+        cuts=_loop_cuts(compiled, bodies, joint_names),
     )
 
 
@@ -236,9 +237,7 @@ def _tie_joints(
     """Let joints follow others where an equality is linear; return the other constraints and the joints they bind."""
     loops: list[tuple[str, frozenset[str]]] = []
     tied: set[int] = set()
-    for kind, object_type, one, other, active, data in zip(
-        *(compiled[f"eq_{field}"] for field in ("type", "objtype", "obj1id", "obj2id", "active0", "data")), strict=True
-    ):
+    for kind, _, one, other, active, data in _equalities(compiled):
         if not active:
             continue
         if (
@@ -256,11 +255,44 @@ def _tie_joints(
         elif kind == TENDON:
             bound = {names[j] for tendon in (one, other) if tendon >= 0 for j in _joints_of_tendon(compiled, tendon)}
             loops.append(("an <equality> of tendons", frozenset(bound)))
-        elif kind in (CONNECT, WELD):
-            ends = [compiled["site_bodyid"][i] if object_type == SITE else i for i in (one, other)]
-            path = set(_joints_above(compiled, ends[0])) ^ set(_joints_above(compiled, ends[1]))
-            loops.append((f"<{'connect' if kind == CONNECT else 'weld'}>", frozenset(names[j] for j in path)))
     return loops
+
+
+def _loop_cuts(compiled: CompiledMjcf, bodies: list[str], names: list[str]) -> LoopCuts | None:
+    """Return where <connect> and <weld> close loops, which are assembled in the first key frame, or else at qpos0."""
+    pairs = []
+    for kind, object_type, one, other, active, data in _equalities(compiled):
+        if active and kind in (CONNECT, WELD):
+            first, second = (bodies[compiled["site_bodyid"][i] if object_type == SITE else i] for i in (one, other))
+            points = _cut_points(compiled, kind, object_type, (one, other), data)
+            pairs += [((first, a), (second, b)) for a, b in zip(*points, strict=True)]
+    if not pairs:
+        return None
+    transmissions = zip(compiled["actuator_trnid"], compiled["actuator_trntype"], strict=True)
+    driven = frozenset(names[target[0]] for target, transmission in transmissions if transmission <= 1)
+    pose = compiled["assembly"] or compiled["qpos0"]
+    assembly = {name: float(pose[compiled["jnt_qposadr"][j]]) for j, name in enumerate(names)}
+    return LoopCuts(tuple(pairs), driven, assembly)
+
+
+def _equalities(compiled: CompiledMjcf) -> Iterable[tuple[int, int, int, int, bool, list[float]]]:
+    fields = ("type", "objtype", "obj1id", "obj2id", "active0", "data")
+    return zip(*(compiled[f"eq_{field}"] for field in fields), strict=True)
+
+
+def _cut_points(
+    compiled: CompiledMjcf, kind: int, object_type: int, ends: tuple[int, int], data: list[float]
+) -> list[list[Array]]:
+    """Return the points that meet, in the frame of each body: one of a <connect>, three of a <weld>."""
+    if object_type == SITE:
+        poses = [_pose(compiled["site_pos"][site], compiled["site_quat"][site]) for site in ends]
+    elif kind == CONNECT:
+        poses = [_shift(np.array(data[:3])), _shift(np.array(data[3:6]))]
+    else:  # the second body's pose in the first one
+        anchor = _shift(np.array(data[:3]))
+        poses = [_pose(data[3:6], data[6:10]) @ anchor, anchor]
+    offsets = np.zeros((1, 3)) if kind == CONNECT else np.vstack((np.zeros(3), 0.1 * np.eye(3)[:2]))
+    return [[pose[:3, :3] @ offset + pose[:3, 3] for offset in offsets] for pose in poses]
 
 
 def _kind(compiled: CompiledMjcf, joint: int) -> int:

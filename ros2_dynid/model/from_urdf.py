@@ -15,10 +15,11 @@ from typing import TypedDict
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.model.forces import Pivot
 from ros2_dynid.model.inertia import merged
 from ros2_dynid.model.mdh import Axis, inverse, mdh_table, rotation_about, snap_axes, transform
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Limits, Passive, Robot
-from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list, parse_urdf
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Limits, Loops, Passive, Robot
+from ros2_dynid.model.urdf import LoopCuts, UrdfJoint, UrdfTree, name_list, parse_urdf
 
 
 class ChainOptions(TypedDict):
@@ -309,6 +310,7 @@ def robot_from_tree(
         base=_tidy(frames[0]),
         tools=_tools(chain, frames, tip_link),
         passive=passive,
+        loops=None if tree.cuts is None else _loops(chain, tree.cuts, frames, joints),
         parameters=_parameters(chain, frames, notes),
         notes=tuple(notes),
     )
@@ -354,6 +356,47 @@ def _tools(chain: Subchain, frames: Array, tip_link: str | None) -> dict[str, tu
         for link in chain.links
         if (link.name == tip_link if tip_link is not None else link.carrier in ends)
     }
+
+
+def _loops(chain: Subchain, cuts: LoopCuts, frames: Array, joints: tuple[Joint, ...]) -> Loops | None:
+    """Return the loops around joints that move; of those joints, all that no actuator drives are passive."""
+    links = {link.name: link for link in chain.links}
+    pairs, around = [], set()
+    for ends in cuts.pairs:
+        if not all(name in links for name, _ in ends):
+            continue  # a loop beyond the chain
+        first, second = (links[name] for name, _ in ends)
+        path = _joints_above(joints, first.carrier) ^ _joints_above(joints, second.carrier)
+        if path:
+            around |= path
+            pivots = [_pivot(frames, links[name], point) for name, point in ends]
+            pairs.append((pivots[0], pivots[1]))
+    if not pairs:
+        return None
+    followers = {number for number, joint in enumerate(chain.joints, start=1) if joint.mimic is not None}
+    passive = tuple(j for j in sorted(around - followers) if joints[j - 1].name not in cuts.driven)
+    if not passive:
+        what = f"actuators drive {name_list('joint', [joints[j - 1].name for j in sorted(around)])}, which form a loop"
+        raise InputError(what, "hold some of them: --hold", chain.tree.source)
+    numbers = {joint.name: number for number, joint in enumerate(joints, start=1)}
+    assembly = {numbers[name]: value for name, value in cuts.assembly.items() if name in numbers}
+    return Loops(tuple(pairs), passive, assembly)
+
+
+def _joints_above(joints: tuple[Joint, ...], number: int) -> set[int]:
+    """Return the joints from the base to joint `number`."""
+    above = set()
+    while number:
+        above.add(number)
+        number = joints[number - 1].parent
+    return above
+
+
+def _pivot(frames: Array, link: PlacedLink, point: Array) -> Pivot:
+    """Return a link's point in the frame of the joint that carries it."""
+    pose = _tidy(inverse(frames[link.carrier]) @ link.pose)
+    x, y, z = (float(value) for value in pose[:3, :3] @ point + pose[:3, 3])
+    return Pivot(link.carrier, (x, y, z))
 
 
 def _drive_values(joint: UrdfJoint) -> dict[str, float]:

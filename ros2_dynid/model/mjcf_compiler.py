@@ -131,6 +131,7 @@ def _print_compiled(file: str, text: str | None) -> None:
         spec = mujoco.MjSpec.from_string(text)
         spec.modelfiledir = "."
     spec.compiler.usethread = 0  # each thread takes memory of its own
+    assembly = list(spec.keys[0].qpos) if spec.keys else []
     remove_what_has_no_dynamics(spec)
     _allow_meshes(spec, file)
     model = spec.compile()
@@ -151,6 +152,7 @@ def _print_compiled(file: str, text: str | None) -> None:
     compiled["gravity"] = [0.0, 0.0, 0.0] if weightless else model.opt.gravity.tolist()
     compiled["fluid"] = [model.opt.density, model.opt.viscosity]
     compiled["model"] = spec.modelname
+    compiled["assembly"] = [float(x) for x in assembly] if len(assembly) == model.nq else []
     compiled["timestep"] = model.opt.timestep
     json.dump(compiled, sys.stdout)
 

@@ -258,6 +258,18 @@ class UrdfJoint:
 
 
 @dataclass(frozen=True)
+class LoopCuts:
+    """Where closed loops are cut: pairs of points (link, x, y, z in its frame [m]) that meet.
+
+    driven: joints that have an actuator; assembly: positions [rad or m] near which the loops close, by joint.
+    """
+
+    pairs: tuple[tuple[tuple[str, Array], tuple[str, Array]], ...]
+    driven: frozenset[str]
+    assembly: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class UrdfTree:
     """A checked URDF: one root, no cycle. `solid` names the links that have a visual or a collision shape."""
 
@@ -276,6 +288,7 @@ class UrdfTree:
     """Whether axes are kept as they are, to the last digit; else nearly right angles were rounded in the file."""
     loops: tuple[tuple[str, frozenset[str]], ...] = ()
     """Constraints that are not read, by name, with the joints that they bind: none of those may move."""
+    cuts: LoopCuts | None = None
 
 
 def parse_urdf(data: bytes | str, source: str = "robot_description") -> UrdfTree:

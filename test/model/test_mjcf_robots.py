@@ -12,10 +12,13 @@ import mujoco
 import numpy as np
 import pytest
 
+from linkages import cylinder_arm, delta, four_bar
+from ros2_dynid.dynamics.kinematics import motion_of, random_positions
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot, urdf_of
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import by_joint, standard_names, standard_vector
 from ros2_dynid.model.robot import Servo
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.usecases.mjcf import mjcf_files
@@ -158,7 +161,14 @@ TWO_LINKS = """<mujoco>{top}<worldbody><body name="a"><inertial pos="0 0 0" mass
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"bottom": '<equality><connect body1="b" body2="world" anchor="0 0 0"/></equality>'}, "<connect> binds"),
+        ({"bottom": '<equality><connect body1="b" body2="world" anchor="0 0 0"/></equality>'}, "leave an active joint"),
+        (
+            {
+                "bottom": '<equality><connect body1="b" body2="world" anchor="0 0 0"/></equality><actuator>'
+                '<motor joint="j1"/><motor joint="j2"/></actuator>'
+            },
+            "actuators drive joints 'j1', 'j2', which form a loop",
+        ),
         ({"bottom": '<equality><joint joint1="j1" joint2="j2" polycoef="0 1 2 0 0"/></equality>'}, "not linear"),
         ({"kind": 'type="ball"'}, "joint 'j2' is ball; hold it"),
         ({"body": "<geom><nonsense/></geom>"}, "MuJoCo refuses it: .*unrecognized element"),
@@ -177,7 +187,49 @@ def test_a_loop_beyond_the_chain_does_not_matter(tmp_path):
     equality = '<equality><connect body1="f" body2="g" anchor="0 0 0"/></equality>'
     body = fingers.format("f") + fingers.format("g")
     file = written(tmp_path, TWO_LINKS.format(top="", kind='axis="0 1 0"', body=body, bottom=equality))
-    with pytest.raises(InputError, match="<connect> binds joints 'f', 'g'"):
-        load_robot(file)
+    closed = load_robot(file)
+    assert closed.loops is not None and {closed.joints[j - 1].name for j in closed.loops.passive} == {"f", "g"}
     assert [joint.name for joint in load_robot(file, tip_link="b").joints] == ["j1", "j2"]
     assert load_robot(file, hold={"f": 0.1, "g": -0.1}).n == 2
+
+
+FOUR_BAR = """<mujoco><worldbody>
+  <body name="crank"><inertial pos="0.15 0 0" mass="1" diaginertia="0.1 0.1 0.1"/><joint name="crank" axis="0 -1 0"/>
+    <body name="coupler" pos="0.3 0 0" euler="0 -40 0"><inertial pos="0.4 0 0" mass="1" diaginertia="0.2 0.2 0.2"/>
+      <joint name="coupler" axis="0 -1 0"/></body></body>
+  <body name="rocker" pos="1 0 0" euler="0 -110 0"><inertial pos="0.3 0 0" mass="1" diaginertia="0.1 0.1 0.1"/>
+    <joint name="rocker" axis="0 -1 0"/>{tab}</body>
+  </worldbody><equality>{equality}</equality><actuator><motor joint="crank"/></actuator></mujoco>"""
+TAB = """<body name="tab" pos="0.7 0 0"><inertial pos="0 0 0" mass="0.1" diaginertia="0.01 0.01 0.01"/>
+  <joint name="tab" axis="0 -1 0"/></body>"""
+CONNECT = '<connect body1="coupler" body2="rocker" anchor="0.9 0 0"/>'
+WELD = '<weld body1="coupler" body2="tab" relpose="0.9 0 0 1 0 0 0"/>'
+
+
+@pytest.mark.parametrize(("tab", "equality"), [("", CONNECT), (TAB, WELD)], ids=["connect", "weld"])
+def test_mujoco_sees_the_loops_of_its_file_closed(tmp_path, tab, equality):
+    file = written(tmp_path, FOUR_BAR.format(tab=tab, equality=equality))
+    robot = load_robot(file)
+    assert robot.active_names == ("crank",)
+    motion = motion_of(robot, np.linspace(-1.0, 1.0, 9)[:, None])
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    for q in motion.q.T:
+        data.qpos[[model.joint(joint.name).qposadr[0] for joint in robot.joints]] = q
+        mujoco.mj_forward(model, data)
+        assert data.ne > 0 and np.abs(data.efc_pos[: data.ne]).max() < 1e-9
+
+
+@pytest.mark.parametrize("robot", [four_bar(), cylinder_arm(), delta()], ids=lambda robot: robot.name)
+def test_closed_loops_go_there_and_back(tmp_path, robot):
+    rng = np.random.default_rng(1)
+    chi = np.zeros(len(standard_names(robot)))
+    by_joint(robot, chi)[:, [0, 3, 5, 6, 9]] = rng.uniform(0.9, 1.1, (robot.n, 5)) * (0.3, 0.3, 0.3, 0.2, 2.0)
+    again = load_robot(written(tmp_path, next(iter(mjcf_files(robot, chi).files.values())).decode()))
+    order = [robot.active_names.index(name) for name in again.active_names]  # MuJoCo's: branch after branch
+    assert sorted(order) == list(range(len(robot.active)))
+    q = random_positions(robot, rng, 10, 0.2)
+    dq, ddq = rng.uniform(-1.0, 1.0, (2, *q.shape))
+    first = inverse_dynamics(robot, chi, q, dq, ddq)
+    second = inverse_dynamics(again, standard_vector(again), *(x[:, order] for x in (q, dq, ddq)))
+    np.testing.assert_allclose(second, first[:, order], atol=1e-9 * np.abs(first).max())
