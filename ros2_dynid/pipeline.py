@@ -35,7 +35,7 @@ from ros2_dynid.identification.result import Identification, IdentifyOutcome, as
 from ros2_dynid.identification.scores import score_candidates
 from ros2_dynid.identification.served_set import choose_candidate
 from ros2_dynid.identification.validation.sensor_side import compare_sensor_sides, find_link_sensors
-from ros2_dynid.model.efforts import declared_sensors, with_sensors
+from ros2_dynid.model.efforts import declared_sensors, with_gain, with_sensors
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.output_files import check_folder, locked_folder
 from ros2_dynid.progress import Progress, ignore_progress
@@ -149,8 +149,16 @@ def identify_problem(
 
 
 def declare_sensors(robot: Robot, options: IdentifyOptions) -> Robot:
-    """Return the robot with the torque sensors that the options declare, if they declare any."""
-    return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
+    """Return the robot with the torque sensors and the drive gains that the options declare, if they declare any.
+
+    A model must know its gains: at run time they turn measured efforts into torques.
+    """
+    robot = robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
+    if not options.preparation.gains:
+        return robot
+    gains = zip(robot.active, options.preparation.gains_of(robot).tolist(), strict=True)
+    known = {robot.joints[j - 1].name: with_gain(robot.joints[j - 1].measured, gain) for j, gain in gains}
+    return with_sensors(robot, {name: known[name] for name in options.preparation.gains})
 
 
 @contextmanager

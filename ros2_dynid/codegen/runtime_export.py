@@ -16,10 +16,13 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import (
+    FIND_GAINS,
+    IN_AMPERES,
     AddedEffort,
     ErrorBars,
     added_beyond_model,
     added_by_joint,
+    in_amperes,
     measures_gravity,
     with_added_effort,
 )
@@ -144,7 +147,12 @@ def _write_added_efforts(out: bytearray, robot: Robot, declared: Sequence[bool])
 
 
 def _lacks_a_part(robot: Robot) -> bool:
-    """Return whether the measured efforts, and so the model, lack a part of what the motors give; refuse one unheld."""
+    """Return whether the measured efforts, and so the model, lack a part of what the motors give.
+
+    A model that would let the arm fall, or whose torques are amperes, is refused: controllers would command it.
+    """
+    if in_amperes(robot):
+        raise InputError(IN_AMPERES, FIND_GAINS, robot.name)
     adds = added_by_joint(robot)
     if adds is not None and not measures_gravity(robot) and not adds.gravity.all():
         what = "the model was identified from efforts without gravity, and the robot is declared not to add it"

@@ -18,6 +18,7 @@ from ros2_dynid.model.efforts import (
     added_beyond_model,
     added_by_joint,
     declare_added_effort,
+    in_amperes,
     measures_gravity,
     parse_sensor,
     with_added_effort,
@@ -47,13 +48,14 @@ class EffortCommand:
     """Commands for a robot that adds `adds` of the model's torque itself, motors giving `effort` (n,) [N.m, N] at most.
 
     measures_gravity: whether its measured efforts hold gravity, None if that is not declared; unheld: whether neither
-    the model nor the robot holds the arm against gravity.
+    the model nor the robot holds the arm against gravity; in_amperes: whether the model's torques are none.
     """
 
     adds: AddedByJoint
     effort: Array
     measures_gravity: bool | None = None
     unheld: bool = False
+    in_amperes: bool = False
 
     def of(self, model: FeedforwardModel, tau: Array, q: Array, friction: Array | None = None) -> Array:
         """Return the command, shape (n,), with which the motors give tau, whose gravity is that at q.
@@ -88,7 +90,7 @@ def declared_command(
         adds, beyond = added_by_joint(whole), added_beyond_model(whole)
         assert adds is not None and beyond is not None
         unheld = not measures_gravity(model) and not adds.gravity.all()
-        return EffortCommand(beyond, limits.effort, measures, unheld)
+        return EffortCommand(beyond, limits.effort, measures, unheld, in_amperes(model))
     return None
 
 

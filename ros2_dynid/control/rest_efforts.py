@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel
-from ros2_dynid.model.efforts import measures_gravity
+from ros2_dynid.model.efforts import FIND_GAINS, IN_AMPERES, measures_gravity
 from ros2_dynid.model.robot import Array
 
 
@@ -145,6 +145,8 @@ class Declaration:
     @property
     def contradiction(self) -> str:
         """What speaks against it: efforts at rest, or a model that knows no gravity; "": nothing."""
+        if self.command is not None and self.command.in_amperes:
+            return f"the model commands no torque, since {IN_AMPERES}; {FIND_GAINS}"
         if self.command is not None and self.command.unheld:
             return (
                 "the model was identified from efforts without gravity, and the robot is declared not to add it: it "

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.errors import InputError, suggest
-from ros2_dynid.model.efforts import added_effort, parse_sensor, with_added_effort, with_sensors
+from ros2_dynid.model.efforts import added_effort, parse_sensor, with_added_effort, with_gain, with_sensors
 from ros2_dynid.model.files import as_mapping, as_number, check_keys, parse_yaml, read_bytes
 from ros2_dynid.model.load import shipped_file
 from ros2_dynid.model.robot import Robot
@@ -135,9 +135,9 @@ def with_driver(robot: Robot, preset: DriverPreset) -> Robot:
             effort = preset.effort_limits.get(own, preset.effort_limits.get(EVERY, np.inf))
             limits = replace(limits, effort=min(limits.effort, effort)) if np.isinf(limits.effort) else limits
             text = preset.measures.get(own, preset.measures.get("", ""))
-            gain = preset.gains.get(own, preset.gains.get(EVERY, 1.0))
+            gain = preset.gains.get(own, preset.gains.get(EVERY))
             if joint.measures is None and text:
-                measures[joint.name] = replace(parse_sensor(text), gain=gain)
+                measures[joint.name] = parse_sensor(text) if gain is None else with_gain(parse_sensor(text), gain)
             text = preset.adds.get(own, preset.adds.get("", ""))
             if joint.adds is None and text:
                 adds[joint.name] = added_effort(text)

@@ -6,6 +6,8 @@ What a measured effort holds:
 
     motor                         the torque of the drive, Ia ddq + Fv dq + Fc sign(dq) included: motor currents times
                                   their gain, motor torque times the gear's ratio
+    current                       the same as a motor current whose gain is not known: the model's torques are in
+                                  amperes, and command nothing
     link                          none of these: a torque sensor between gear and link
     link+Fc                       some, by their parameters: what acts beyond the sensor, such as dry friction of a seal
     motor-gravity                 all but gravity, which the robot's controller compensates by itself
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
 
 DRIVE = ("Ia", "Fv", "Fc")
 """Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
-MOTOR, LINK = "motor", "link"
-SENSOR_CHOICES = "motor, link, link+Fc and the like with Ia, Fv, Fc; and -gravity, -friction:SHARE for what is missing"
+MOTOR, CURRENT, LINK = "motor", "current", "link"
+SENSOR_CHOICES = (
+    "motor, current, link, link+Fc and the like with Ia, Fv, Fc; and -gravity, -friction:SHARE for what is missing"
+)
 _SENSOR = re.compile(
-    r"(?P<side>motor|link)(?P<parts>(\+(Ia|Fv|Fc))*)(?P<gravity>-gravity)?(?P<friction>-friction(:(?P<share>[0-9.e-]+))?)?"
+    r"(?P<side>motor|current|link)(?P<parts>(\+(Ia|Fv|Fc))*)(?P<gravity>-gravity)?(?P<friction>-friction(:(?P<share>[0-9.e-]+))?)?"
 )
 
 
@@ -60,13 +64,15 @@ class MeasuredEffort:
     """What the effort measured at one joint holds.
 
     drive: of Ia, Fv and Fc, in this order; gravity: whether that is in it; missing: the share of friction, 0 to below
-    1, that is not in it although Fv and Fc are; gain: torque [N.m or N] in one unit of the effort, such as N.m/A.
+    1, that is not in it although Fv and Fc are; gain: torque [N.m or N] in one unit of the effort, such as N.m/A;
+    current: it is a current whose gain is not known.
     """
 
     drive: tuple[str, ...] = DRIVE
     gravity: bool = True
     missing: float = 0.0
     gain: float = 1.0
+    current: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no sensor measures."""
@@ -79,7 +85,8 @@ class MeasuredEffort:
 
     def __str__(self) -> str:
         """Return it as it is declared, without its gain."""
-        side = MOTOR if self.drive == DRIVE else "+".join((LINK, *self.drive))
+        motor = CURRENT if self.current else MOTOR
+        side = motor if self.drive == DRIVE else "+".join((LINK, *self.drive))
         missing = f"-friction:{self.missing!r}" if self.missing else ""
         return side + ("" if self.gravity else "-gravity") + missing
 
@@ -95,14 +102,19 @@ def parse_sensor(sensor: str) -> MeasuredEffort:
         missing = float(declared["share"] or 1.0) if declared and declared["friction"] else 0.0
     except ValueError:
         missing = np.nan
-    at_motor = declared is not None and declared["side"] == MOTOR
+    at_motor, current = declared is not None and declared["side"] != LINK, sensor.startswith(CURRENT)
     wrong = declared is None or (at_motor and parts) or len(set(parts)) != len(parts)
     if wrong or declared is None or not 0.0 <= missing <= 1.0 or (missing and not at_motor):
         raise InputError(f"the sensor is {sensor!r}", f"write {SENSOR_CHOICES}")
     drive = DRIVE if at_motor else _in_order(parts)
     if missing == 1.0:
         return MeasuredEffort(("Ia",), not declared["gravity"])
-    return MeasuredEffort(drive, not declared["gravity"], missing)
+    return MeasuredEffort(drive, not declared["gravity"], missing, current=current)
+
+
+def with_gain(measured: MeasuredEffort, gain: float) -> MeasuredEffort:
+    """Return what an effort holds whose gain is known: torque [N.m or N] in one unit of it."""
+    return replace(measured, gain=gain, current=False)
 
 
 def sensor_name(drive: Iterable[str]) -> str:
@@ -135,13 +147,24 @@ def declared_sensors(robot: Robot, text: str) -> Robot:
         declared = {name.strip(): parse_sensor(sensor.strip()) for name, _, sensor in pairs}
     else:
         declared = dict.fromkeys(robot.active_names, parse_sensor(text))
-    gains = {joint.name: joint.measured.gain for joint in robot.joints}
-    return with_sensors(robot, {name: replace(one, gain=gains.get(name, 1.0)) for name, one in declared.items()})
+    gains = {joint.name: joint.measured.gain for joint in robot.joints if joint.measured.gain != 1.0}
+    return with_sensors(
+        robot, {name: with_gain(one, gains[name]) if name in gains else one for name, one in declared.items()}
+    )
 
 
 def effort_gains(robot: Robot) -> NDArray[np.float64]:
     """Return the torque in one unit of the effort measured at each active joint, shape (n,)."""
     return np.array([robot.joints[j - 1].measured.gain for j in robot.active])
+
+
+def in_amperes(robot: Robot) -> bool:
+    """Return whether the efforts of a joint, and so its torques in a model, are currents whose gain is not known."""
+    return any(robot.joints[j - 1].measured.current for j in robot.active)
+
+
+IN_AMPERES = "its efforts are motor currents whose gains are not known: a model of them is in amperes"
+FIND_GAINS = "find the gains (dynid gains, or --gains JOINT=VALUE), and identify again"
 
 
 def measures_gravity(robot: Robot) -> bool:

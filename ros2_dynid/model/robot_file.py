@@ -24,6 +24,7 @@ from ros2_dynid.model.efforts import (
     added_effort,
     parse_sensor,
     with_added_effort,
+    with_gain,
     with_sensors,
 )
 from ros2_dynid.model.files import as_mapping, as_number, as_pose, as_vector, check_keys
@@ -298,7 +299,7 @@ def _measures(entry: Mapping[str, object], joint: Joint, source: str) -> Measure
     where = f"drives, joint {joint.name!r}"
     try:
         measures = parse_sensor(str(entry["measures"])) if "measures" in entry else joint.measured
-        return replace(measures, gain=as_number(entry.get("gain", measures.gain), f"{where}, gain", source))
+        return with_gain(measures, as_number(entry["gain"], f"{where}, gain", source)) if "gain" in entry else measures
     except InputError as error:
         raise InputError(error.what if error.source else f"{where}: {error.what}", error.hint, source) from None
 

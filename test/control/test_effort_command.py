@@ -9,6 +9,7 @@ import pytest
 
 from feedforward_fuzz import BARE, CHI, NAMES, ROBOT, SILENT, arrived, later
 from oracle import random_robot
+from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.control.effort_command import EffortCommand, declared_command
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
@@ -173,6 +174,23 @@ def test_nothing_leaves_while_it_is_not_declared():
         assert not sent and sum("robot_adds" in news.text for news in machine.news()) == 1
     with pytest.raises(InputError, match="choose nothing, gravity"):
         FeedforwardSettings(robot_adds=("everything",))
+
+
+def test_a_model_in_amperes_commands_nothing_whatever_is_declared():
+    currents = declared_sensors(BARE, "current")
+    for stream in (True, False):
+        machine = machine_of(
+            later(NewDescription, ROBOT), later(NewModel, currents, CHI, "model"), ActivateFeedforward, stream=stream
+        )
+        sent, now = rest(machine, 1.0, None)
+        way = quintic(NAMES, HERE, HERE + 0.1, 1.0)
+        for event in (later(StreamedPoint, NAMES, HERE, STILL, STILL), later(NewReference, way, now), AskFiller):
+            outcome = machine.handle(event(now))
+            assert outcome.torque is None and outcome.trajectory is None and outcome.filler is None
+            assert "in amperes; find the gains" in outcome.refused
+        assert not sent
+    with pytest.raises(InputError, match="in amperes"):
+        runtime_bytes(currents, CHI)
 
 
 def test_the_parameter_comes_before_the_model_and_the_model_before_the_description():

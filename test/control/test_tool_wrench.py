@@ -109,6 +109,8 @@ def test_tools_are_changed_and_the_sensor_is_zeroed():
     rng = np.random.default_rng(1)
     left = np.array((1.0, 2.0, 3.0, 0.1, 0.2, 0.3)) + 0.1 * rng.standard_normal((ZERO_SAMPLES, 6))
     np.testing.assert_allclose(zeroed(TOOL, left).bias, BIAS + left.mean(axis=0))
+    squares = np.sum((left - left.mean(axis=0)) ** 2, axis=0)
+    np.testing.assert_allclose(zeroed(TOOL, left).bias_std ** 2, squares / (ZERO_SAMPLES * (ZERO_SAMPLES - 1)))
     with pytest.raises(InputError, match="wait for"):
         zeroed(TOOL, left[:5])
 

@@ -43,7 +43,7 @@ def test_a_ur_adds_gravity_and_a_share_of_friction_joint_by_joint():
     robot = with_driver(arm([f"tool_{own}" for own in preset.joints]), preset)
     shares = [0.8, 0.8, 0.7, 0.8, 0.8, 0.8]
     assert [joint.adds for joint in robot.joints] == [AddedEffort(True, True, share) for share in shares]
-    assert all(joint.measures == MeasuredEffort() for joint in robot.joints)
+    assert all(joint.measures == MeasuredEffort(current=True) for joint in robot.joints)
 
 
 def test_the_efforts_of_a_ur_are_currents_or_torques_without_gravity_and_all_else_is_the_same():

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
 from ros2_dynid.model.efforts import (
     AddedEffort,
     MeasuredEffort,
@@ -19,12 +20,14 @@ from ros2_dynid.model.efforts import (
     declare_added_effort,
     declared_sensors,
     effort_gains,
+    in_amperes,
     measures_gravity,
     parse_sensor,
     sensor_name,
 )
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+from ros2_dynid.pipeline import declare_sensors
 
 TEXTS = ("nothing", "gravity", "arm-gravity", "friction:0.5", "gravity+friction:0.8", "arm-gravity+friction:1.0")
 
@@ -99,6 +102,8 @@ def test_texts_are_one_for_each_joint_or_one():
         ("motor-gravity", MeasuredEffort(gravity=False)),
         ("motor-gravity-friction:0.8", MeasuredEffort(gravity=False, missing=0.8)),
         ("motor-friction:0.3", MeasuredEffort(missing=0.3)),
+        ("current", MeasuredEffort(current=True)),
+        ("current-gravity", MeasuredEffort(gravity=False, current=True)),
         ("link+Ia", MeasuredEffort(("Ia",))),
         ("link-gravity", MeasuredEffort((), gravity=False)),
     ],
@@ -123,6 +128,26 @@ def test_a_robot_file_says_what_measured_efforts_hold_and_older_ones_do_too():
     assert [joint.measures for joint in older.joints] == [MeasuredEffort(()), None] and measures_gravity(older)
     assert robot_from_dict(robot_to_dict(older), "again").joints == older.joints
     assert declared_sensors(robot, "motor").joints[0].measures == MeasuredEffort(gain=12.5), "gains stay"
+
+
+def test_a_current_is_a_torque_once_its_gain_is_known():
+    robot = robot_from_dict(file_of({"measures": "current", "joints": {"b": {"gain": 1.0}}}), "file")
+    unknown = MeasuredEffort(current=True)
+    assert [joint.measures for joint in robot.joints] == [unknown, MeasuredEffort(), unknown]
+    assert in_amperes(robot) and robot_from_dict(robot_to_dict(robot), "again").joints == robot.joints
+    known = robot_from_dict(file_of({"measures": "current", "gain": 12.5}), "file")
+    assert not in_amperes(known) and declared_sensors(known, "current").joints[0].measures == MeasuredEffort(gain=12.5)
+    assert in_amperes(declared_sensors(load_robot("demo3"), "current"))
+
+
+def test_gains_of_a_request_are_the_models():
+    robot = declared_sensors(load_robot("demo3"), "current")
+    _, second, third = robot.active_names
+    known = declare_sensors(robot, IdentifyOptions(preparation=PreparationOptions(gains={second: 12.5, third: 1.0})))
+    wanted = MeasuredEffort(current=True), MeasuredEffort(gain=12.5), MeasuredEffort()
+    assert tuple(joint.measures for joint in known.joints) == wanted
+    with pytest.raises(InputError, match="a drive gain is given for 'other'"):
+        declare_sensors(robot, IdentifyOptions(preparation=PreparationOptions(gains={"other": 1.0})))
 
 
 def test_of_what_the_efforts_lack_and_the_robot_adds_nothing_is_left_to_subtract():
