@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from paper_tables import Better, Paper, arguments, axes, exactly, statement, verdict
 
@@ -15,6 +17,7 @@ from ros2_dynid.codegen.minimal_recursion import minimal_inertia, minimal_torque
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.identification.estimators.from_last_link import identify_from_last_link
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -270,27 +273,26 @@ def dynamics(paper: Paper) -> None:
     )
 
 
-def joint_by_joint(W: Array, tau: Array, seen: list[Array]) -> Array:
-    """Return the base parameters found by n small least-squares problems, from the last joint to the first.
+@dataclass(frozen=True)
+class Recording:
+    """A simulated motion of the Stanford arm: q, dq, ddq, tau (N, 6), W (N, 6, 33) of the combinations, their truth."""
 
-    W: shape (N, n, b); tau: (N, n); seen: for each joint the columns that it feels. No fit of all joints comes first.
-    """
-    value, solved = np.zeros(W.shape[2]), np.zeros(W.shape[2], dtype=bool)
-    for j in range(W.shape[1] - 1, -1, -1):
-        new = seen[j] & ~solved
-        left = tau[:, j] - W[:, j, solved] @ value[solved]
-        value[new] = np.linalg.lstsq(W[:, j][:, new], left, rcond=None)[0]
-        solved |= new
-    return value
+    robot: Robot
+    q: Array
+    dq: Array
+    ddq: Array
+    tau: Array
+    W: Array
+    truth: Array
 
 
-def procedure(paper: Paper) -> None:
-    """Section IV: the recursive identification on a simulated Stanford arm, and how errors grow towards the base."""
+def simulated() -> Recording:
+    """Return 8 s of three sines a joint, motion known exactly."""
     robot = load_robot("stanford")
     chi = standard_vector(robot)
     chi[[group_of(name) != "inertial" for name in standard_names(robot)]] = 0.0
-    base = base_parameters(robot, method="closed-form", groups=("inertial",))
-    truth = base.values(robot, chi)
+    inertial, matrix, _ = combination_matrix(robot)
+    place = {name: k for k, name in enumerate(standard_names(robot))}
     rng = np.random.default_rng(3)
     t = np.arange(0.0, 8.0, 0.01)
     wave = rng.uniform(0.3, 1.5, (6, 3)) * rng.choice((-1, 1), (6, 3))
@@ -299,65 +301,74 @@ def procedure(paper: Paper) -> None:
     q = np.sum(wave[:, :, None] * np.sin(x), axis=1).T * 0.4
     dq = np.sum((wave * pulse)[:, :, None] * np.cos(x), axis=1).T * 0.4
     ddq = -np.sum((wave * pulse**2)[:, :, None] * np.sin(x), axis=1).T * 0.4
-    tau = inverse_dynamics(robot, chi, q, dq, ddq)
-    W = regressor(robot, q, dq, ddq)[:, :, base.columns(robot)]
-    seen = [np.abs(W[:, j]).max(axis=0) > 1e-12 for j in range(6)]
-    first = np.max([np.where(columns, j, -1) for j, columns in enumerate(seen)], axis=0)  # joint that finds it first
+    columns = [place[name] for name in inertial]
+    W = regressor(robot, q, dq, ddq)[:, :, columns] @ np.linalg.pinv(matrix)
+    return Recording(robot, q, dq, ddq, inverse_dynamics(robot, chi, q, dq, ddq), W, matrix @ chi[columns])
+
+
+def procedure(paper: Paper) -> None:
+    """Section IV: the recursive identification on a simulated Stanford arm, and how errors grow towards the base."""
+    run = simulated()
+    labels = combination_matrix(run.robot)[2]
+    joint = np.array([int(label.rpartition("_")[2]) for label in labels])
+    size = np.linalg.norm(run.truth)
     paper.heading("Section IV: identification from the last joint to the first")
     paper.say(
         'The paper reports in words that simulations on the Stanford arm "matched the true values very closely", '
-        "without noise. Ours: 8 s of three sines a joint, motion known exactly, n small least-squares problems and no "
-        "fit of all joints first. Noise is normal, its standard deviation a share of each joint's largest torque; "
-        "medians "
-        f"of {DRAWS} draws. Errors are norms over all 33 base parameters relative to the norm of the true ones.",
+        "without noise. Ours: 8 s of three sines a joint, motion known exactly. Link by link: "
+        "`identification/estimators/from_last_link.py`, eq. 94 to 116 with the paper's combinations w_i, n small "
+        "least-squares problems from the last link to the first. All at once: the same combinations from all torques, "
+        "weighted, as by `--method wls`. Noise is normal, its standard deviation a share of each joint's largest "
+        "torque; "
+        f"medians of {DRAWS} draws. Errors are norms over all 33 combinations relative to the norm of the true ones.",
     )
     rows = []
     for noise in NOISES:
-        errors = [_errors(W, tau, seen, truth, noise, seed) for seed in range(DRAWS if noise else 1)]
-        small, whole = np.median([np.linalg.norm(e, axis=1) for e in errors], axis=0) / np.linalg.norm(truth)
-        rows.append(
-            (f"{100 * noise:g} %", f"{small:.1e}", f"{whole:.1e}", "" if noise == 0 else f"{small / whole:.1f}")
-        )
+        errors = [_errors(run, noise, seed) for seed in range(DRAWS if noise else 1)]
+        small, whole = np.median([np.linalg.norm(e, axis=1) for e in errors], axis=0) / size
+        share = "" if noise == 0 else f"{small / whole:.1f}"
+        rows.append((f"{100 * noise:g} %", f"{small:.1e}", f"{whole:.1e}", share))
         if noise == 0.0:
             paper.check(small < 1e-9, "recursive identification without noise")
             close = statement([bool(small < 1e-9)])
-    paper.table(("noise", "joint by joint", "all joints at once, weighted", "joint by joint over all at once"), rows)
+    paper.table(("noise", "link by link", "all at once, weighted", "link by link over all at once"), rows)
     paper.say(f"That the true values are matched very closely without noise: {close}.")
-    paper.say("How the error grows: parameters by the joint whose problem finds them, noise 0.1 %.")
-    errors = np.array([_errors(W, tau, seen, truth, 1e-3, seed) for seed in range(DRAWS)])
+    paper.say("How the error grows: combinations of each composite body, noise 0.1 %.")
+    errors = np.array([_errors(run, 1e-3, seed) for seed in range(DRAWS)])
+    cond = identify_from_last_link(run.robot, run.q, run.dq, run.ddq, run.tau).cond
     rows, growth = [], []
-    for j in range(5, -1, -1):
-        at = first == j
-        if not at.any():
-            continue
-        own = np.median(np.linalg.norm(errors[:, :, at], axis=2), axis=0) / np.linalg.norm(truth[at])
-        cond = np.linalg.cond(W[:, j][:, at])
-        growth.append((j + 1, *own))
-        rows.append((j + 1, int(at.sum()), f"{cond:.0f}", f"{own[0]:.1e}", f"{own[1]:.1e}", f"{own[0] / own[1]:.1f}"))
-    paper.table(("joint", "parameters", "cond of its problem", "joint by joint", "all at once", "ratio"), rows)
+    for j in range(6, 0, -1):
+        at = joint == j
+        own = np.median(np.linalg.norm(errors[:, :, at], axis=2), axis=0) / np.linalg.norm(run.truth[at])
+        growth.append((j, *own))
+        rows.append((j, int(at.sum()), f"{cond[j - 1]:.0f}", *(f"{x:.1e}" for x in own), f"{own[0] / own[1]:.1f}"))
+    paper.table(("body", "combinations", "cond of its problem", "link by link", "all at once", "ratio"), rows)
     figure, plots = axes(1, 1, (6.0, 3.0))
-    for k, label in ((1, "joint by joint"), (2, "all joints at once")):
+    for k, label in ((1, "link by link"), (2, "all at once")):
         plots[0, 0].semilogy([g[0] for g in growth], [g[k] for g in growth], "o-", label=label)
-    plots[0, 0].set(xlabel="joint whose problem finds the parameters", ylabel="relative error")
+    plots[0, 0].set(xlabel="composite body", ylabel="relative error")
     plots[0, 0].invert_xaxis()
     plots[0, 0].legend()
-    paper.figure(figure, "lin_1995_growth", "Relative error of the parameters found at each joint, noise 0.1 %")
+    paper.figure(figure, "lin_1995_growth", "Relative error of the combinations found at each joint, noise 0.1 %")
     paper.say(
-        "A joint by joint estimate uses each torque once; what joint 1 says about the wrist is not used, and errors of "
+        "Link by link each torque is used once; what joint 1 says about the wrist is not used, and errors of "
         "the wrist go on into the arm. All joints at once is the default of `dynid identify`; `--method recursive` is "
-        "this procedure, with the delay of the effort taken from a fit of all joints.",
+        "the same order of small problems in base parameters and with friction, with error bars, and takes the delay "
+        "of "
+        "the effort from a fit of all joints.",
     )
 
 
-def _errors(W: Array, tau: Array, seen: list[Array], truth: Array, noise: float, seed: int) -> Array:
-    """Return the errors of both estimates, shape (2, b)."""
+def _errors(run: Recording, noise: float, seed: int) -> Array:
+    """Return the errors of both estimates, shape (2, 33)."""
     rng = np.random.default_rng(seed)
-    sigma = noise * np.abs(tau).max(axis=0)
-    measured = tau + sigma * rng.standard_normal(tau.shape)
+    sigma = noise * np.abs(run.tau).max(axis=0)
+    measured = run.tau + sigma * rng.standard_normal(run.tau.shape)
     weight = 1.0 / np.where(sigma > 0, sigma, 1.0)
-    rows, right = (W * weight[:, None]).reshape(-1, W.shape[2]), (measured * weight).ravel()
+    rows, right = (run.W * weight[:, None]).reshape(-1, run.W.shape[2]), (measured * weight).ravel()
     whole = np.linalg.lstsq(rows, right, rcond=None)[0]
-    return np.array((joint_by_joint(W, measured, seen) - truth, whole - truth))
+    small = list(identify_from_last_link(run.robot, run.q, run.dq, run.ddq, measured).value.values())
+    return np.array((small - run.truth, whole - run.truth))
 
 
 def main() -> None:
