@@ -20,6 +20,7 @@ import pkgutil
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
@@ -149,6 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    warnings.formatwarning = lambda message, *_, **__: f"dynid: warning: {message}\n"  # without a line of our code
     one_blas_thread()
     try:
         return _main(sys.argv[1:] if argv is None else argv)

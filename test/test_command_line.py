@@ -131,6 +131,18 @@ def test_commands_stand_as_a_reader_meets_them_and_the_others_by_name():
     assert re.findall(r"^    (\w+) ", cli.build_parser().format_help(), re.MULTILINE) == names
 
 
+def test_a_warning_is_one_line_without_our_code(tmp_path):
+    rows = [f"{k / 100},{k / 5000},0,0" for k in range(3000)]
+    head = "time,waist.position,shoulder.position,elbow.position"
+    (tmp_path / "motion.csv").write_text("\n".join([head, *rows]) + "\n")
+    environment = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "DYNID_BACKEND": "auto"}
+    environment.pop("CC", None)
+    line = [sys.executable, "-m", "ros2_dynid.cli", "torque", "demo3", "motion.csv", "torque.csv", "--static"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"dynid: warning: the slower NumPy backend is used: there is no C compiler; .*\n", done.stderr)
+
+
 def test_an_interrupt_is_one_that_a_command_can_clean_up_after(monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     seen = []
