@@ -43,8 +43,9 @@ class PriorThresholds:
     ones count for less. consistent_range: with physically consistent parameters, weights up to so many times smaller or
     larger than the one without are tried. scatters: standard errors by which the held-out error must gain. least_gain:
     share of itself by which it must: less is not worth values that are not the data's own. weak: of a prior that gains
-    less, at most; links are of the size of their description then, where one row in ten counts as independent.
-    bench/study_priors.py shows what these do on short recordings of four real robots.
+    less, at most: about as many rows as there are for an independent one (five in a period of the cut-off, where noise
+    has two), so that the prior counts as what it says. bench/study_priors.py shows what these do on short recordings of
+    four real robots.
     """
 
     folds: tuple[int, ...] = (3, 5)
@@ -52,7 +53,7 @@ class PriorThresholds:
     consistent_range: float = 10.0
     scatters: float = 1.0
     least_gain: float = 0.1
-    weak: float = 10.0
+    weak: float = 3.2
 
 
 @dataclass(frozen=True, eq=False)
