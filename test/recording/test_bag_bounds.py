@@ -641,8 +641,10 @@ def test_messages_packed_one_by_one_are_not_played(tmp_path):
 def test_messages_of_a_chunk_are_played_in_the_order_of_their_times(tmp_path):
     with BagWriter(tmp_path / "bag") as writer:
         a, b = writer.add_topic("/a/joint_states"), writer.add_topic("/b/joint_states")
+        states = [joint_state(("x" if k % 2 else "y",), k, [[k], None, None]) for k in range(4)]
+        writer.flush()  # what follows within a quarter of a second is one chunk
         for k in (3, 1, 2, 0):
-            writer.write(a if k % 2 else b, joint_state(("x" if k % 2 else "y",), k, [[k], None, None]), EPOCH + k)
+            writer.write(a if k % 2 else b, states[k], EPOCH + k)
     found = [
         (m.stamp - EPOCH, m.topic) for m in recorded_messages(tmp_path / "bag", topic="/a/joint_states,b/joint_states")
     ]

@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 from scipy.signal import welch
 
-from ros2_dynid.errors import InputError
+from checked_rows import ROBOT, T, good
+from ros2_dynid.errors import InputError, Note, NoteKind, remark
 from ros2_dynid.identification.preparation.cutoffs import power_spectrum, third_octaves
-from ros2_dynid.recording.read import joined_samples, read_samples
+from ros2_dynid.model.robot import Joint, Limits, Robot
+from ros2_dynid.recording.checks import GREEN, RED, YELLOW, check_samples
+from ros2_dynid.recording.playback import recorded_messages
+from ros2_dynid.recording.read import joined_samples, load_samples, read_samples
 from ros2_dynid.recording.samples import (
     Reading,
     Samples,
@@ -26,6 +30,7 @@ from ros2_dynid.recording.samples import (
     samples_of,
     shortened,
 )
+from ros2_dynid.recording.save import save_samples
 from ros2_dynid.recording.wrench import read_wrenches
 
 NAMES = ("a", "b", "c")
@@ -285,3 +290,149 @@ def test_wrenches_of_a_damaged_archive_are_refused(tmp_path):
         (tmp_path / "a.npz").write_bytes(damaged)
         with pytest.raises(InputError, match=r"it cannot be read: .*; give an npz file"):
             read_wrenches(tmp_path / "a.npz", "s", 0)
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.npz", "a.mcap"])
+def test_long_samples_are_saved_once_each(tmp_path, form):
+    """They are written twenty thousand at a time."""
+    t = np.arange(40_001) / 1000
+    samples = Samples(t, ("a",), t[:, None])
+    save_samples(samples, tmp_path / form)
+    back = load_samples(tmp_path / form, in_order=False)
+    assert np.array_equal(back.t, t) and np.array_equal(back.q[:, 0], t) and back.notes == ()
+
+
+def test_a_bag_is_saved_with_the_topic_asked_for(tmp_path):
+    samples = Samples(np.arange(3.0), ("a",), np.ones((3, 1)))
+    for name, options, topic in (("a", {}, "/joint_states"), ("b.mcap", {"topic": "/left/states"}, "/left/states")):
+        save_samples(samples, tmp_path / name, **options)
+        assert {m.topic for m in recorded_messages(tmp_path / name)} == {topic}
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.npz", "bag"])
+def test_arrays_in_any_order_of_memory_are_saved_alike(tmp_path, form):
+    q = np.asfortranarray(np.arange(12.0).reshape(4, 3))
+    samples = Samples(np.arange(8.0)[::2], ("a", "b", "c"), q, q[::-1], None, q[:, ::-1])
+    save_samples(samples, tmp_path / form)
+    back = load_samples(tmp_path / form)
+    for field in ("t", "q", "dq", "tau"):
+        np.testing.assert_array_equal(getattr(back, field), getattr(samples, field))
+
+
+@pytest.mark.parametrize(("slow", "told"), [(0.15, True), (0.05, False)])
+def test_a_joint_moves_above_a_tenth_of_its_largest_speed(slow, told):
+    """Quick and fine for a while, then slow, with positions that are refreshed at every tenth sample."""
+    t = np.arange(6000) / 500.0
+    quick = t < 2.0
+    q = np.where(quick, np.sin(5 * t), np.sin(10.0) + 5 * slow * 0.1 * np.sin((t - 2.0) / 0.1))
+    q[~quick] = np.repeat(q[~quick][::10], 10)
+    check = check_samples(Samples(t, ("a",), q[:, None], tau=t[:, None] % 0.37))
+    assert any(p.kind == "quantised" and "repeats its value" in p.what for p in check.problems) == told
+
+
+def test_samples_are_checked_as_they_were_recorded():
+    t = np.arange(1000) / 100.0
+    t[300], t[301], t[500] = t[301], t[300].copy(), t[499]
+    t[700] = np.nan
+    q = np.sin(np.arange(1000) / 50.0)[:, None]
+    check = check_samples(Samples(t, ("a",), q, dq=q, tau=q))
+    assert check.samples == 1000 and {"backward", "repeat", "nan"} <= {p.kind for p in check.problems}
+
+
+def test_the_longest_stretch_between_settings_of_the_clock():
+    t = np.concatenate((np.arange(5) + 100.0, np.arange(9.0), np.arange(4.0)))
+    assert longest_stretch(t) == (slice(5, 14), 2) and longest_stretch(np.arange(4.0)) == (slice(0, 4), 0)
+
+
+def kinds(found):
+    return {(p.kind, p.joint, p.level) for p in found.problems}
+
+
+def test_every_figure_of_a_good_recording():
+    samples = good()
+    found = check_samples(samples, ROBOT)
+    assert found.problems == () and found.verdict == GREEN and found.source == "run"
+    assert (found.samples, found.gap_count, found.missing_samples) == (5000, 0, 0)
+    assert found.rate == pytest.approx(500.0) and found.duration == pytest.approx(9.998)
+    for k, row in enumerate(found.joints):
+        q, tau = samples.q[:, k], samples.tau[:, k]
+        assert (row.name, row.level) == ("abc"[k], GREEN)
+        assert (row.position_min, row.position_max) == (q.min(), q.max())
+        assert row.effort_rms == pytest.approx(np.sqrt(np.mean(tau**2)))
+        assert row.effort_max == pytest.approx(np.abs(tau).max())
+        assert row.speed_max == pytest.approx(np.abs(samples.dq[:, k]).max(), rel=1e-3)
+    assert found.joints[0].coverage == pytest.approx(np.ptp(samples.q[:, 0]) / 5.0)
+    assert found.joints[1].coverage == pytest.approx(np.ptp(samples.q[:, 1]) / 1.0)
+    assert found.joints[2].coverage is None
+    assert all(row.coverage is None for row in check_samples(samples).joints)
+
+
+def test_a_joint_that_may_not_move_has_no_coverage():
+    locked = Robot("r", (Joint("a", 0, limits=Limits(1.0, 1.0)), *ROBOT.joints[1:]))
+    assert [row.coverage is None for row in check_samples(good(), locked).joints] == [True, False, True]
+
+
+def test_no_position_at_all_is_said_once():
+    found = check_samples(replace(good(), q=np.full((5000, 3), np.nan)), ROBOT)
+    assert [p.kind for p in found.problems if p.level == RED] == ["missing_position"]
+    assert all(row.position_min is row.position_max is None for row in found.joints)
+
+
+@pytest.mark.parametrize("field", ["dq", "tau"])
+def test_limits_are_those_of_the_signal_and_the_joint(field):
+    limit = {"dq": 4.0, "tau": 50.0}[field]
+    values = getattr(good(), field).copy()
+    values[:, 0] = np.clip(3.0 * limit * np.sin(5 * T), -limit, limit)
+    found = check_samples(replace(good(), **{field: values}), ROBOT)
+    assert ("saturation", "a", RED) in kinds(found)
+    other = getattr(good(), field).copy()
+    other[:, 2] = values[:, 0]
+    assert ("saturation", "c", RED) not in kinds(check_samples(replace(good(), **{field: other}), ROBOT))
+
+
+def test_units_are_those_of_the_kind_of_joint():
+    samples = good()
+    still = samples.q.copy()
+    still[:, 0], still[:, 1] = 0.5 + 0.009 * np.sin(T), 0.1 + 0.0009 * np.sin(T)
+    found = check_samples(replace(samples, q=still), ROBOT)
+    told = {p.joint: p.what for p in found.problems if p.kind == "coverage"}
+    assert "rad" in told["a"] and told["b"].endswith(" m") and "c" not in told
+    slide = samples.q.copy()
+    slide[:, 0], slide[:, 1] = 0.5 + 0.05 * np.sin(T), 0.1 + 0.05 * np.sin(T)
+    levels = {
+        p.joint: p.level for p in check_samples(replace(samples, q=slide), ROBOT).problems if p.kind == "coverage"
+    }
+    assert levels == {"a": YELLOW}, "0.1 rad are little, 0.1 m are not"
+
+
+def test_figures_are_those_of_the_samples_in_order():
+    samples, plain = good(), check_samples(good(), ROBOT)
+    rows = np.arange(5000)
+    rows[1000:1010] = rows[1009:999:-1]
+    rows = np.insert(rows, 2000, 1999)
+    mixed = check_samples(samples.take(rows), ROBOT)
+    assert mixed.joints == plain.joints and {p.kind for p in mixed.problems} == {"backward", "gap", "repeat"}
+    assert mixed.samples == 5001 and mixed.duration == plain.duration
+    turned = samples.take(np.concatenate((rows[10:20], rows[:10], rows[20:-10], rows[-1:], rows[-10:-1])))
+    assert check_samples(turned, ROBOT).duration == plain.duration, "from the first to the last, whichever came when"
+
+
+def test_notes_of_the_reader_are_problems_too():
+    notes = (Note(NoteKind.DAMAGE, "cut short"), Note(NoteKind.STAMPS, "late"), remark("by the way"))
+    found = check_samples(replace(good(), notes=notes), ROBOT)
+    assert [(p.kind, p.level, p.what) for p in found.problems] == [
+        ("damaged", YELLOW, "cut short"),
+        ("stamps", YELLOW, "late"),
+    ]
+    assert found.notes == ("cut short", "late", "by the way") and found.verdict == YELLOW
+
+
+def test_a_velocity_is_compared_only_where_the_joint_moves():
+    samples = good()
+    wrong = samples.dq.copy()
+    wrong[:, 0] *= -1.0
+    assert ("velocity_unit", "a", YELLOW) in kinds(check_samples(replace(samples, dq=wrong), ROBOT))
+    q = samples.q.copy()
+    q[:, 0] = 0.5 + 0.005 * np.sin(T)
+    still = check_samples(replace(samples, dq=wrong, q=q), ROBOT)
+    assert not any(p.kind == "velocity_unit" for p in still.problems)

@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Each limit of the checks from both sides, with evidence that differs in nothing else."""
+"""Checks of signals: unknown, stuck, quantised, saturated and jumping values, and how much a joint moved."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits
-from ros2_dynid.recording import save
-from ros2_dynid.recording.checks import check_samples
 from ros2_dynid.recording.checks.signal_checks import (
     Signal,
     check_coverage,
     check_quantised,
     check_saturated,
     check_stuck,
+    check_unknown,
     check_velocity,
 )
-from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.live import StampClock
-from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.save import save_samples
 
 
 def signal(values, name="effort", rate=500.0):
@@ -37,9 +31,6 @@ def found(problems):
 def ramp(count):
     """Steps of one, up and down, without a constant stretch."""
     return np.cumsum(np.where(np.arange(count) // 100 % 2, -1.0, 1.0))
-
-
-# --- frozen
 
 
 @pytest.mark.parametrize(("rate", "held", "frozen"), [
@@ -70,9 +61,6 @@ def test_a_joint_that_is_held_at_either_end_is_not_frozen():
     x = ramp(2000)
     x[:80], x[-80:] = x[80], x[-81]
     assert check_stuck(signal(x, "position"), np.ones(2000, bool)) == []
-
-
-# --- coarse
 
 
 @pytest.mark.parametrize(("count", "coarse"), [(590, False), (610, True)])
@@ -107,20 +95,6 @@ def test_so_many_levels_are_fine(levels, coarse):
     assert bool(check_quantised(signal(x, "position"), np.ones(len(x), bool))) == coarse
 
 
-@pytest.mark.parametrize(("slow", "told"), [(0.15, True), (0.05, False)])
-def test_a_joint_moves_above_a_tenth_of_its_largest_speed(slow, told):
-    """Quick and fine for a while, then slow, with positions that are refreshed at every tenth sample."""
-    t = np.arange(6000) / 500.0
-    quick = t < 2.0
-    q = np.where(quick, np.sin(5 * t), np.sin(10.0) + 5 * slow * 0.1 * np.sin((t - 2.0) / 0.1))
-    q[~quick] = np.repeat(q[~quick][::10], 10)
-    check = check_samples(Samples(t, ("a",), q[:, None], tau=t[:, None] % 0.37))
-    assert any(p.kind == "quantised" and "repeats its value" in p.what for p in check.problems) == told
-
-
-# --- at the limit
-
-
 @pytest.mark.parametrize(("at_limit", "level"), [
     (1, None), (3, "yellow"), (49, "yellow"), (51, "red"), (200, "red"),
 ])  # fmt: skip
@@ -152,9 +126,6 @@ def test_an_effort_far_beyond_its_limit_is_of_another_unit(name):
     assert found(check_saturated(signal(x, name), 10.0)) == ([("effort_unit", "yellow")] if name == "effort" else [])
     x[5] = -29.8
     assert check_saturated(signal(x, name), 10.0) == []
-
-
-# --- positions and velocities
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -209,123 +180,161 @@ def test_a_hundred_samples_tell_of_a_velocity():
     assert check_velocity(signal(np.ones(107), "velocity"), unknown) == []
 
 
-# --- stamps
+RATE = 500.0
 
 
-@pytest.mark.parametrize(("swaps", "level"), [(190, "yellow"), (210, "red")])
-def test_how_many_stamps_step_back(swaps, level):
-    t = np.arange(1001) / 100.0
-    at = 1 + 4 * np.arange(swaps)
-    t[at], t[at + 1] = t[at + 1], t[at].copy()
-    (problem,) = [p for p in check_timing(t).problems if p.kind == "backward"]
-    assert problem.level == level and problem.what == f"{swaps} stamps step back, by up to 10 ms"
+def signal_of_unit(values, name="effort", unit="N.m"):
+    values = np.asarray(values, dtype=float)
+    return Signal("elbow", name, unit, np.arange(len(values)) / RATE, values)
 
 
-def test_late_stamps_and_a_clock_that_was_set_are_told_apart():
-    t = np.arange(1000) / 100.0
-    t[300] -= 0.5
-    t[600:] -= 3.0
-    told = {p.what: p.level for p in check_timing(t).problems if p.kind == "backward"}
-    assert told == {
-        "1 stamps step back, by up to 490 ms": "yellow",
-        "the clock was set back 1 times, by up to 2.99 s": "red",
-    }
+def told(problems):
+    """Return kind and level of each problem; all of them are of this joint."""
+    assert all(p.joint == "elbow" for p in problems)
+    return [(p.kind, p.level) for p in problems]
 
 
-def test_the_words_of_gaps_jitter_and_rate():
-    t = np.delete(np.arange(1000) / 40.0, [100, 500, 501])
-    told = {p.kind: p.what for p in check_timing(t).problems}
-    assert told == {
-        "gap": "2 gaps, about 3 samples (0.3 %) are missing, longest gap 0.075 s",
-        "rate": "40 samples per second are too few",
-    }
-    (short,) = check_timing(np.arange(100) / 100.0).problems
-    assert short.what == "the recording lasts only 0.99 s"
-    even = np.arange(400) / 100.0
-    even[1::2] += 0.004
-    (jitter,) = check_timing(even).problems
-    assert jitter.kind == "jitter" and jitter.what == "the period of 14 ms varies by 4 ms"
+def wave(count=5000, seed=0, size=10.0):
+    """A smooth signal without a constant stretch."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(count) / RATE
+    phases = rng.uniform(0, 6, 4)
+    return size * sum(np.sin(2 * np.pi * f * t + p) for f, p in zip((0.23, 0.61, 1.07, 1.9), phases, strict=True)) / 4
 
 
-@pytest.mark.parametrize(("lost", "level"), [(49, "yellow"), (51, "red")])
-def test_the_share_that_is_missing_is_of_what_should_be_there(lost, level):
-    t = np.delete(np.arange(1000) / 100.0, slice(300, 300 + lost))
-    (problem,) = check_timing(t).problems
-    assert (problem.kind, problem.level) == ("gap", level) and f"{lost} samples ({lost / 10:.2g} %)" in problem.what
+@pytest.mark.parametrize(
+    ("unknown", "found"), [(0, []), (1, ["yellow"]), (200, ["yellow"]), (202, ["red"]), (999, ["red"]), (1000, [])]
+)
+def test_values_that_are_not_known(unknown, found):
+    values = wave(1000)
+    values[:unknown] = np.nan
+    problems = check_unknown(signal_of_unit(values))
+    assert told(problems) == [("nan", level) for level in found]
+    if problems:
+        assert problems[0].what.startswith(f"{unknown} values of effort (")
 
 
-@pytest.mark.parametrize(("step", "gap"), [(2.9, False), (3.5, True)])
-def test_of_uneven_stamps_a_gap_is_longer(step, gap):
-    """Periods evenly from half to one and a half: their spread is 1.4826 quarters, and six of them beyond is a gap."""
-    steps = np.random.default_rng(0).permutation(np.linspace(0.5, 1.5, 401))
-    steps[200] = step
-    found = check_timing(0.01 * np.cumsum(steps))
-    assert found.gap_count == int(gap)
+@pytest.mark.parametrize(("name", "level"), [("effort", "red"), ("velocity", "yellow"), ("position", "yellow")])
+def test_a_signal_that_never_changes_though_the_joint_moves(name, level):
+    still, moving = np.full(100, 3.5), np.ones(100, dtype=bool)
+    assert told(check_stuck(signal_of_unit(still, name), moving)) == [("stuck", level)]
+    moving[10:] = False
+    assert told(check_stuck(signal_of_unit(still, name), moving)) == [("stuck", level)]
+    moving[9:] = False
+    assert check_stuck(signal_of_unit(still, name), moving) == [], "it hardly moves"
 
 
-def test_stamps_without_a_usual_period_have_no_jitter():
-    assert check_timing(np.array([0.0, 1.0, 11.0])).jitter == 0.0, "neither step is near the median"
+@pytest.mark.parametrize(
+    ("length", "jump", "times", "found"),
+    [
+        (60, 4.0, 1, ["yellow"]),
+        (60, 4.0, -1, ["yellow"]),
+        (45, 4.0, 1, []),  # 0.09 s: shorter than 0.1 s
+        (60, 2.0, 1, []),  # hardly more than its usual steps
+        (60, 4.0, 5, ["red"]),  # 0.6 s of 10 s
+    ],
+)
+def test_a_signal_that_stands_still_and_then_jumps(length, jump, times, found):
+    rng = np.random.default_rng(3)
+    x = np.cumsum(rng.choice([-1.0, 1.0], 5000))  # steps of 1
+    for k in range(abs(times)):
+        at = 500 + 900 * k
+        x[at : at + length] = x[at]
+        x[at + length :] += x[at] + np.sign(times) * jump - x[at + length]
+    assert told(check_stuck(signal_of_unit(x, "position", "rad"), np.ones(5000, dtype=bool))) == [
+        ("stuck", v) for v in found
+    ]
 
 
-def test_samples_are_checked_as_they_were_recorded():
-    t = np.arange(1000) / 100.0
-    t[300], t[301], t[500] = t[301], t[300].copy(), t[499]
-    t[700] = np.nan
-    q = np.sin(np.arange(1000) / 50.0)[:, None]
-    check = check_samples(Samples(t, ("a",), q, dq=q, tau=q))
-    assert check.samples == 1000 and {"backward", "repeat", "nan"} <= {p.kind for p in check.problems}
+@pytest.mark.parametrize(("levels", "name", "found"), [
+    (150, "position", True), (250, "position", False), (150, "effort", False), (30, "effort", True),
+    (30, "velocity", True),
+])  # fmt: skip
+def test_coarse_steps(levels, name, found):
+    x = wave()
+    step = np.ptp(x) / levels
+    values = np.round(x / step) * step
+    problems = check_quantised(signal_of_unit(values, name), np.ones(len(x), dtype=bool))
+    assert told(problems) == ([("quantised", "yellow")] if found else [])
+    if found:
+        assert f"only {len(np.unique(values))} distinct values, about {step:.2g}" in problems[0].what
+    assert check_quantised(signal_of_unit(values, name), np.arange(len(x)) < 49) == [], "too little motion to tell"
+    assert check_quantised(signal_of_unit(values[:99], name), np.ones(99, dtype=bool)) == []
 
 
-# --- clocks of others
+@pytest.mark.parametrize(("repeat", "found"), [(2, False), (4, True)])
+def test_values_that_repeat(repeat, found):
+    """Each value of a fine signal_of_unit twice: half of the steps are zero; four times: three quarters are."""
+    x = np.repeat(wave(), repeat)[:5000]
+    moving = np.ones(5000, dtype=bool)
+    assert told(check_quantised(signal_of_unit(x, "position"), moving)) == ([("quantised", "yellow")] if found else [])
+    assert check_quantised(signal_of_unit(x, "effort"), moving) == [], "an effort may be refreshed when it likes"
+    still = np.concatenate((wave(2500), np.full(2500, 1.0)))
+    assert check_quantised(signal_of_unit(still, "position"), np.arange(5000) < 2500) == [], (
+        "at rest it repeats rightly"
+    )
 
 
-def test_how_fast_another_clock_may_drift():
-    """Half a millisecond a second: what goes with it is followed, what is faster is taken for delay."""
-    for drift, followed in ((4.5e-4, True), (6e-4, False)):
-        clock = StampClock()
-        for k in range(1001):
-            now = 10.0 + k * (1.0 + drift)
-            made = clock.time_of(10**9 + k * 10**9, now)
-        assert (abs(made - now) < 1e-6) == followed
-        assert followed or made == pytest.approx(now - 0.1, abs=0.01)
+@pytest.mark.parametrize(("clip", "limit", "found"), [
+    (6.0, 6.0, ("saturation", "red")), (9.6, 9.6, ("saturation", "yellow")), (6.0, 9.0, ("saturation", "yellow")),
+    (99.0, 11.0, None), (99.0, np.inf, None), (99.0, 0.0, None), (99.0, 3.4, None),
+    (99.0, 3.0, ("effort_unit", "yellow")),
+])  # fmt: skip
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_at_their_limit(clip, limit, found, sign):
+    """Of a signal_of_unit of up to 10; a limit far from where it is clipped is not the cause, but clipped it is."""
+    x = wave()
+    x *= 10.0 / np.abs(x).max()
+    values = sign * np.clip(x, -clip, clip)
+    assert told(check_saturated(signal_of_unit(values), limit)) == ([found] if found else [])
+    if found and found[0] == "effort_unit":
+        assert check_saturated(signal_of_unit(values, "velocity"), limit) == [], "only efforts have units of all kinds"
+    assert (
+        check_saturated(signal_of_unit(np.zeros(50)), 5.0) == []
+        and check_saturated(signal_of_unit([np.nan] * 5), 5.0) == []
+    )
 
 
-# --- saving
+@pytest.mark.parametrize(("low", "high", "limits", "found"), [
+    (-1.0, 1.0, (-3.0, 3.0), None),
+    (-3.2, 1.0, (-3.0, 3.0), None), (-3.4, 1.0, (-3.0, 3.0), ("limits", "yellow")),
+    (-1.0, 3.2, (-3.0, 3.0), None), (-1.0, 3.4, (-3.0, 3.0), ("limits", "yellow")),
+    (-1.0, 70.0, (-3.0, 3.0), ("position_unit", "red")), (-70.0, 1.0, (-3.0, 3.0), ("position_unit", "red")),
+    (0.5, 0.515, (-3.0, 3.0), ("coverage", "red")), (0.5, 0.6, (-3.0, 3.0), ("coverage", "yellow")),
+    (0.5, 0.75, (-3.0, 3.0), ("coverage", "yellow")), (0.5, 0.85, (-3.0, 3.0), None),
+    (0.5, 0.75, (-np.inf, np.inf), None), (0.5, 0.69, (-np.inf, np.inf), ("coverage", "yellow")),
+    (-70.0, 70.0, (-np.inf, np.inf), None),
+])  # fmt: skip
+def test_how_far_a_joint_moved(low, high, limits, found):
+    x = np.linspace(low, high, 300)
+    joint = Joint("elbow", 0, limits=Limits(*limits))
+    assert told(check_coverage(signal_of_unit(x, "position", "rad"), joint)) == ([found] if found else [])
+    if not np.isfinite(limits[0]):
+        assert told(check_coverage(signal_of_unit(x, "position", "rad"), None)) == ([found] if found else [])
 
 
-def plain(t, start_ns=0):
-    t = np.asarray(t, float)
-    return Samples(t, ("a",), t[:, None], start_ns=start_ns)
+def test_a_sliding_joint_has_limits_of_its_own():
+    joint = Joint("elbow", 0, sigma=PRISMATIC, limits=Limits(-0.5, 0.5))
+    for high, found in ((0.0015, "red"), (0.015, "yellow"), (0.06, None)):
+        x = np.linspace(0.0, high, 100)
+        assert told(check_coverage(signal_of_unit(x, "position", "m"), joint)) == (
+            [("coverage", found)] if found else []
+        )
+    far = np.linspace(0.0, 70.0, 100)
+    assert told(check_coverage(signal_of_unit(far, "position", "m"), joint)) == [("limits", "yellow")], (
+        "metres are no degrees"
+    )
 
 
-def test_times_that_a_bag_can_hold(tmp_path):
-    for k, (t, words) in enumerate((
-        ([0.0, 1.0], None), ([-1.0, 1.0], "before 1970"), ([0.0, 9.1e9], "not a number of seconds"),
-        ([0.0, -9.1e9], "not a number of seconds"), ([0.0, np.inf], "not a number of seconds"),
-        ([0.0, 8.9e9], "1901 to 2038"),
-    )):  # fmt: skip
-        if words is None:
-            assert save_samples(plain(t), tmp_path / str(k)) == []
-            continue
-        with pytest.raises(InputError, match=words):
-            save_samples(plain(t), tmp_path / str(k))
-        assert not (tmp_path / str(k)).exists()
-    assert save_samples(plain([-1.0, 1.0], start_ns=2 * 10**9), tmp_path / "later") == []
-
-
-def test_an_old_bag_stays_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
-    save_samples(plain([0.0, 1.0]), tmp_path / "bag")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "bag").iterdir()}
-    rename = save.Path.rename
-    for name in ("bag", "new"):
-
-        def busy(path, target, place=tmp_path / name):
-            if target == place and path.name == "bag" and path.parent != tmp_path:
-                raise OSError("busy")
-            return rename(path, target)
-
-        monkeypatch.setattr(save.Path, "rename", busy)
-        with pytest.raises(OSError, match="busy"):
-            save_samples(plain([5.0]), tmp_path / name, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["bag"]
-    assert {path.name: path.read_bytes() for path in (tmp_path / "bag").iterdir()} == before
+@pytest.mark.parametrize(("factor", "found"), [
+    (1.0, False), (0.75, False), (1.35, False), (0.65, True), (1.45, True), (57.3, True), (-1.0, True),
+])  # fmt: skip
+def test_velocities_against_the_positions(factor, found):
+    true = wave(500)
+    problems = check_velocity(signal_of_unit(factor * true, "velocity", "rad/s"), true)
+    assert told(problems) == ([("velocity_unit", "yellow")] if found else [])
+    if found:
+        assert f"{factor:.3g} times" in problems[0].what
+    assert check_velocity(signal_of_unit(factor * true[:99], "velocity"), true[:99]) == [], "too short to tell"
+    noise = np.random.default_rng(0).normal(size=500) * 100
+    assert check_velocity(signal_of_unit(noise, "velocity"), true) == [], "what has nothing to do with it has no factor"
