@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, combination_matrix
-from ros2_dynid.dynamics.kinematics import LinkMotion, Placement, cross, link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, motion_of, placements_of
+from ros2_dynid.dynamics.placement import Placement, cross
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -57,7 +58,8 @@ def identify_from_last_link(robot: Robot, q: Array, dq: Array, ddq: Array, tau: 
     motion = motion_of(robot, q, dq, ddq)
     placements = placements_of(robot, motion)
     links = link_motions(robot, motion, placements)
-    labels, value, cond = combination_matrix(robot)[2], {}, np.ones(robot.n)
+    labels, cond = combination_matrix(robot)[2], np.ones(robot.n)
+    value: dict[str, float] = {}
     bodies: dict[int, _Body] = {}
     p = e = np.zeros((3, len(tau)))
     for i in range(robot.n, 0, -1):
