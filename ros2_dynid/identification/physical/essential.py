@@ -22,6 +22,7 @@ from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.regression.error_bars import block_moments, jackknife
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import (
+    FOLDS,
     Information,
     block_folds,
     different_motion,
@@ -52,7 +53,7 @@ class EssentialThresholds:
 
     relative_std: float = RELATIVE_STD
     confidence: float = 0.99
-    folds: int = 5
+    folds: int = FOLDS
     least_growth: float = 0.01
     most_growth: float = 0.1
 

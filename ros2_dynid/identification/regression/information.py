@@ -30,6 +30,12 @@ STRETCH_BLOCKS = 8
 """Blocks, and stretches of them, that are joined to longer ones for the folds of a cross-validation."""
 BLOCKS = 30
 """Blocks of time for each recording: enough for an error bar, long enough to be nearly independent of each other."""
+FOLDS = 5
+"""Stretches of a cross-validation that nobody asked for.
+
+Each fit keeps four fifths of the data, so it is close to the model that is judged, and each stretch is long enough (six
+of a recording's thirty blocks) to hold motion that the rest has not.
+"""
 PENDING_ROWS = 1000
 """Rows of a joint that wait for their R factor at least: few factorisations, and still in the cache."""
 

@@ -140,7 +140,7 @@ def solve_weighted(
     triangle = weighted_triangle(information, weights)
     solution = solve(triangle.R, prior)
     for _ in range(iterations):
-        before, weights = weights, 1.0 / _error_levels(information, solution.value, weights, triangle)
+        before, weights = weights, 1.0 / error_levels(information, solution.value, weights, triangle)
         triangle = weighted_triangle(information, weights)
         solution = solve(triangle.R, prior)
         if np.allclose(weights, before, rtol=1e-6):
@@ -199,17 +199,14 @@ def own_errors(information: Information) -> Array:
     return sigma
 
 
-def error_levels(information: Information, value: Array, weights: Array) -> Array:
+def error_levels(information: Information, value: Array, weights: Array, triangle: Triangle | None = None) -> Array:
     """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights.
 
     A joint with hardly more rows than the fit spends on it shows no error: it would draw all weight to itself until its
-    rows are met exactly. Its error is taken as large beside its torque as that of the others in the median.
+    rows are met exactly. Its error is taken as large beside its torque as that of the others in the median. triangle:
+    of all rows with these weights, if it is known.
     """
-    return _error_levels(information, value, weights, weighted_triangle(information, weights))
-
-
-def _error_levels(information: Information, value: Array, weights: Array, triangle: Triangle) -> Array:
-    """Return the same; triangle: that of these weights."""
+    triangle = triangle or weighted_triangle(information, weights)
     sigma, shown = np.empty(information.n), np.empty(information.n, dtype=bool)
     size = np.linalg.norm(triangle.W, axis=0)
     scale = np.where(size > 0, size, 1.0)

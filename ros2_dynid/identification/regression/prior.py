@@ -158,12 +158,12 @@ def _held_out_errors(
     served: ServedValues | None,
 ) -> Array:
     """Return the logarithm of the error of each fold without the prior and with each weight, (1 + weights, folds)."""
-    weights, root = 1.0 / estimate.sigma, prior.root
+    weights = 1.0 / estimate.sigma
     errors = np.empty((1 + len(ladder), len(folds)))
     for f, fold in enumerate(folds):
         part, left_out = information.split(fold)
         triangle = weighted_triangle(part, weights)
-        values = [solve(triangle.R, prior.mean).value, *regularized_values(triangle.R, prior, root, ladder)]
+        values = [solve(triangle.R, prior.mean).value, *regularized_values(triangle.R, prior, ladder)]
         if served is not None:
             for k, value in enumerate(values):
                 one = replace(estimate, value=value)
@@ -219,7 +219,7 @@ def regularize(information: Information, data: Estimate, prior: Prior, weight: P
         return PriorFit(data, prior, weight, np.zeros(data.layout.size))
     triangle = weighted_triangle(information, 1.0 / data.sigma)
     rows = np.column_stack((triangle.W, triangle.W @ data.value))
-    solution = solve(_stacked(rows, prior, prior.root, weight.weight), prior.mean)
+    solution = solve(_stacked(rows, prior, weight.weight), prior.mean)
     scale = np.linalg.norm(triangle.W, axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     A = (triangle.W / scale).T @ (triangle.W / scale)
@@ -238,18 +238,18 @@ def regularize(information: Information, data: Estimate, prior: Prior, weight: P
     return PriorFit(estimate, prior, weight, share)
 
 
-def regularized_values(R: Array, prior: Prior, root: Array, weights: Sequence[float]) -> Array:
+def regularized_values(R: Array, prior: Prior, weights: Sequence[float]) -> Array:
     """Return the estimates from the R factor [W tau] with each weight of the prior, shape (weights, size).
 
     One factorisation serves all weights: [W; K] = [Q1; Q2] T and Q1 = U diag(c) V^T give Q2^T Q2 = V diag(1 - c^2) V^T,
     so that x = mean + T^-1 V diag(c / (c^2 + weight (1 - c^2))) U^T (tau - W mean).
     """
     W, rest = R[:, :-1], R[:, -1] - R[:, :-1] @ prior.mean
-    both = np.vstack((W, root))
+    both = np.vstack((W, prior.root))
     scale = np.linalg.norm(both, axis=0)
     T = np.asarray(np.linalg.qr(both / np.where(scale > 0.0, scale, 1.0), mode="r"))
     if np.any(scale <= 0.0) or dtrcon(T)[0] < 100.0 * TOLERANCE:  # neither data nor prior tell some of it
-        return np.array([solve(_stacked(R, prior, root, weight), prior.mean).value for weight in weights])
+        return np.array([solve(_stacked(R, prior, weight), prior.mean).value for weight in weights])
     U, c, Vt = np.linalg.svd(dtrtrs(T, (W / scale).T, trans=1)[0].T, full_matrices=False)
     c = np.minimum(c, 1.0)
     shrunk = c / (c**2 + np.array(weights)[:, None] * (1.0 - c**2)) * (U.T @ rest)
@@ -258,11 +258,11 @@ def regularized_values(R: Array, prior: Prior, root: Array, weights: Sequence[fl
 
 def stack_prior(triangle: Triangle, prior: Prior, weight: float) -> Triangle:
     """Return the R factor of the weighted rows with the prior's below them."""
-    return Triangle(compressed(_stacked(triangle.R, prior, prior.root, weight)), triangle.layout)
+    return Triangle(compressed(_stacked(triangle.R, prior, weight)), triangle.layout)
 
 
-def _stacked(data: Array, prior: Prior, root: Array, weight: float) -> Array:
-    return np.vstack((data, np.sqrt(weight) * np.column_stack((root, root @ prior.mean))))
+def _stacked(data: Array, prior: Prior, weight: float) -> Array:
+    return np.vstack((data, np.sqrt(weight) * np.column_stack((prior.root, prior.root @ prior.mean))))
 
 
 def torque_scale(information: Information, column: int) -> float:

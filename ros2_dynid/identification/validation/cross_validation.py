@@ -12,17 +12,10 @@ import numpy as np
 from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimator import Fit
-from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.information import FOLDS, Information, block_folds
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve, weighted_triangle
 from ros2_dynid.identification.validation.torque_errors import Errors, tabulate_errors
 from ros2_dynid.model.robot import Array
-
-FOLDS = 5
-"""Stretches of a cross-validation that nobody asked for.
-
-Each fit keeps four fifths of the data, so it is close to the model that is judged, and each stretch is long enough (six
-of a recording's thirty blocks) to hold motion that the rest has not.
-"""
 
 
 class ValidatedBy(NamedChoice):

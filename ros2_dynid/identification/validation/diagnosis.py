@@ -21,9 +21,8 @@ from ros2_dynid.identification.friction_columns import AUTO
 from ros2_dynid.identification.options import Method
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
-from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.information import FOLDS, Information, block_folds
 from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, own_errors, solve_weighted
-from ros2_dynid.identification.validation.cross_validation import FOLDS
 from ros2_dynid.identification.validation.effort_sign_and_unit import (
     EFFORTS,
     EffortEvidence,

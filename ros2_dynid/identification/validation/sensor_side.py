@@ -17,8 +17,8 @@ import numpy as np
 
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.estimate import Estimate
-from ros2_dynid.identification.regression.information import Information
-from ros2_dynid.identification.validation.cross_validation import FOLDS, Fold, build_folds
+from ros2_dynid.identification.regression.information import FOLDS, Information
+from ros2_dynid.identification.validation.cross_validation import Fold, build_folds
 from ros2_dynid.model.efforts import DRIVE
 
 
