@@ -153,13 +153,11 @@ def _scatter(
         some = slice(first, first + BLOCKS_AT_ONCE)
         E = np.eye(b) - (moments.A[some] / np.outer(scale, scale)) @ inverse
         moves[some] = _corrected(E, g[some], half) @ inverse.T
+    if identified is not None:
+        moves[:, ~identified] = 0.0  # what the data leave open moves by rounding
     factor, dof = _slow_share(moves, moments.recording)
     covariance = moves.T @ moves * np.sqrt(np.outer(factor, factor))
-    covariance = covariance / np.outer(scale, scale)
-    if identified is not None:
-        covariance[~identified] = 0.0
-        covariance[:, ~identified] = 0.0
-    return covariance, dof
+    return covariance / np.outer(scale, scale), dof
 
 
 def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
