@@ -30,7 +30,7 @@ START = ((10.0, 1.0, 0.02, 0.0), (20.0, 1.0, 0.05, 0.0), (40.0, 0.7, 0.0, 0.0))
 def second_order(x: np.ndarray, recording: ServoRecording, j: int) -> np.ndarray:
     """Return y of joint j at the recording's times for w, z, delay and bias."""
     w, z, delay, bias = x
-    t, u = recording.t, recording.commands.position[:, j]
+    t, u = recording.t, recording.commanded[:, j]
     even = np.arange(t[0], t[-1] + recording.period, recording.period)
     late = np.interp(even - delay, t, u)
     A = np.array([[0.0, 1.0], [-(w**2), -2.0 * z * w]])
@@ -67,7 +67,7 @@ def main() -> None:
     fit = estimate_drives(robot, fitted, options, lambda stage, share: None)
     servos = whole_errors(robot, fit.drives, held, fit.top_speed)
     seconds.append(time.perf_counter() - began)
-    rows = (("commands as positions", held.commands.position - held.y), ("second order", baseline), ("servos", servos))
+    rows = (("commands as positions", held.commanded - held.y), ("second order", baseline), ("servos", servos))
     for name, error in rows:
         joints = ", ".join(f"{1e3 * x:.2f}" for x in np.sqrt(np.mean(error**2, axis=0)))
         print(f"{name}: {1e3 * np.sqrt(np.mean(error**2)):.2f} mrad ({joints})")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ros2_dynid.model.robot import Array, Robot
     from ros2_dynid.usecases.export import UrdfOutcome
 
-TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime", "isaaclab", "mjlab", "newton")
+TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime", "isaaclab", "mjlab", "newton", "samples")
 
 USUAL_OPTIONS = ("--to", "-o", "--overwrite", "--only", "--name", "--urdf", "--mjcf", "--load", "--tool", "--tip-link")
 """Options that --help shows; --help-all shows every option."""
@@ -66,7 +66,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "as one function and split into a background and a synchronous task; C code comes with CMakeLists.txt and a "
         "self-test. urdf: the URDF with the identified parameters, its formatting kept. mjcf: a MuJoCo model with "
         "bodies, armature, damping, frictionloss, motors and meshes. runtime: one file for the C++ runtime and the "
-        "ros2_control controllers. isaaclab, mjlab, newton: the drives of position servos as their actuators.",
+        "ros2_control controllers. isaaclab, mjlab, newton: the drives of position servos as their actuators. samples: "
+        "drives within their error bars, for domain randomisation.",
     )
     text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
     add_robot_arguments(parser, help_text=text)
@@ -101,6 +102,10 @@ def add_parser(subparsers: Subparsers) -> None:
     group.add_argument(
         "--urdf", metavar="FILE", help="with a model: the URDF to update (urdf) or to take meshes from (mjcf)"
     )
+    group.add_argument("--samples", metavar="N", type=int, default=200, help="samples: their number (default 200)")
+    group.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="samples: seed of the random numbers (default 0)"
+    )
     group.add_argument(
         "--mjcf", metavar="FILE", help="with a model of position servos: your MJCF, to write the drives into (mjcf)"
     )
@@ -115,6 +120,11 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
         return _urdf(args, robot, model)
     if args.to == "mjcf":
         return _mjcf(args, robot, model)
+    if args.to == "samples":
+        from ros2_dynid.usecases.export import export_random_drives
+
+        servos = _model_needed(model)
+        return export_random_drives(servos, args.samples, args.seed, args.output, overwrite=args.overwrite)
     if args.to in ("isaaclab", "mjlab", "newton"):
         return _actuators(args, model)
     if args.float and args.to != "c":

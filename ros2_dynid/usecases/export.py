@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.servo.identify import with_drives
 from ros2_dynid.identification.servo.model import ServoModel
+from ros2_dynid.identification.servo.randomisation import draw_drives
 from ros2_dynid.model.files import read_bytes
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.mjcf_compiler import compile_mjcf
@@ -133,6 +135,23 @@ def _mjcf_with_drives(path: Path, text: bytes, drives: Sequence[DriveSettings]) 
     if light:
         notes.append(f"the armature of {', '.join(light)} is too small for the timestep: take a smaller one")
     return patched, notes
+
+
+def export_random_drives(
+    model: IdentifiedModel, count: int, seed: int, output: str | Path, *, overwrite: bool = False
+) -> UrdfOutcome:
+    """Write a table of drives drawn within the error bars of a model of position servos, and ranges, into `output`."""
+    if model.servo is None:
+        what = "drives for domain randomisation are those of position servos"
+        raise InputError(what, "identify from commands and positions (docs/position_servos.md)")
+    drawn = draw_drives(model.servo, count, seed)
+    names, columns = list(drawn.values), np.column_stack(list(drawn.values.values()))
+    table = "\n".join([",".join(names), *(",".join(map(repr, map(float, row))) for row in columns)]) + "\n"
+    ranges = "".join(f"{json.dumps(name)}: [{low!r}, {high!r}]\n" for name, (low, high) in drawn.ranges.items())
+    files = {"drives.csv": table.encode(), "ranges.yaml": ranges.encode()}
+    notes = [f"the stiffness of {', '.join(drawn.fixed)} is not drawn: the recording does not tell it"]
+    written = write_files(Path(output), files, overwrite=overwrite)
+    return UrdfOutcome(written, tuple(notes if drawn.fixed else ()), {})
 
 
 MUJOCO_NOTES = (

@@ -22,7 +22,13 @@ from ros2_dynid.identification.servo.model import ServoModel
 from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.usecases.export import export_actuators, export_mjcf, export_patched_mjcf, export_urdf
+from ros2_dynid.usecases.export import (
+    export_actuators,
+    export_mjcf,
+    export_patched_mjcf,
+    export_random_drives,
+    export_urdf,
+)
 from ros2_dynid.usecases.rollout import roll_out_model
 
 MJCF = """<mujoco model="arm">
@@ -221,3 +227,26 @@ def test_actuator_files_hold_the_drives(
     assert elbow.effort_limit == pytest.approx(1.2)
     assert (elbow.max_delay if simulator == "isaaclab" else elbow.delay_max_lag) == 4
     assert any("bias" in note for note in outcome.notes)
+
+
+def test_random_drives_have_the_errors_and_correlations_of_the_model(tmp_path: Path) -> None:
+    """Spread and correlation of the draws are those of the covariance; an untold stiffness stays; seeds repeat."""
+    file = tmp_path / "arm.xml"
+    file.write_text(MJCF.format(integrator="Euler"))
+    model = servo_model(file)
+    assert model.servo is not None
+    C = model.servo.covariance.copy()
+    std = np.sqrt(np.diag(C[0]))
+    C[0, 1, 2] = C[0, 2, 1] = 0.8 * std[1] * std[2]
+    told = (True, False, True)
+    model = replace(model, servo=replace(model.servo, covariance=C, scale_told=told))
+    paths = [Path(export_random_drives(model, 4000, 3, tmp_path / name).files[0]) for name in ("a", "b")]
+    assert paths[0].read_text() == paths[1].read_text()
+    table = np.genfromtxt(paths[0], delimiter=",", names=True, deletechars="", replace_space="_")
+    assert np.std(table["shoulder.kp"]) == pytest.approx(0.05 * 14.0, rel=0.1)
+    assert np.ptp(table["elbow.kp"]) == pytest.approx(0.0, abs=1e-9)
+    assert np.std(table["elbow.limit"]) == pytest.approx(0.05 * 1.2, rel=0.1)
+    inertia, damping = (table[f"shoulder.{name}"] / table["shoulder.kp"] for name in ("armature", "damping"))
+    assert np.corrcoef(inertia, damping)[0, 1] == pytest.approx(0.8, abs=0.05)
+    with pytest.raises(InputError, match="0 samples"):
+        export_random_drives(model, 0, 0, tmp_path / "c")

@@ -107,11 +107,13 @@ def refuse_useless(robot: Robot, samples: Samples) -> None:
         u, y = samples.q_r[known[:, j], j], samples.q[known[:, j], j]
         if len(u) == 0:
             raise InputError(f"joint {name!r} has no reference", "record its command too", samples.source)
-        if np.array_equal(u, y):
+        if np.ptp(u) >= CONSTANT and any(np.array_equal(u[late:], y[: len(y) - late]) for late in range(ECHO)):
             hint = "record the command that is sent to the servo, not the position that it reports"
             raise InputError(f"the reference of {name!r} is its position", hint, samples.source)
-    constant = [name for j, name in enumerate(robot.active_names) if np.ptp(samples.q_r[known[:, j], j]) < CONSTANT]
-    if len(constant) == len(robot.active_names):
+        if np.ptp(u) > TOO_LARGE * np.ptp(y) > 0.0:
+            what = f"the references of {name!r} span {np.ptp(u):.3g}, its positions {np.ptp(y):.3g} (rad or m)"
+            raise InputError(what, "give both in the same unit", samples.source)
+    if not moved_joints(samples).any():
         raise InputError("the commands are constant", "record a motion of every joint", samples.source)
     order = _permutation(samples)
     if order is not None:
@@ -121,8 +123,18 @@ def refuse_useless(robot: Robot, samples: Samples) -> None:
         raise InputError(what, "put positions and references into one joint order", samples.source)
 
 
+def moved_joints(samples: Samples) -> NDArray[np.bool_]:
+    """Return which joints' commands change, (n,)."""
+    assert samples.q_r is not None
+    return np.asarray(np.nanmax(samples.q_r, axis=0) - np.nanmin(samples.q_r, axis=0) >= CONSTANT)
+
+
 CONSTANT = 1e-6
 """Span of a command that does not move a joint [rad or m]."""
+ECHO = 4
+"""So many samples late a driver reports positions as references at most, from 0 on."""
+TOO_LARGE = 20.0
+"""Span of commands over that of positions that no servo explains, and degrees (57 for each radian) do."""
 FOLLOWS = 0.7
 """Correlation of a position with another joint's reference that shows a wrong order, where its own has half of it."""
 
@@ -204,7 +216,7 @@ def _single(fit: Fit) -> Drives:
 
 def _fit_starts(batch: Batch, recordings: Sequence[ServoRecording], options: ServoOptions) -> tuple[Fit, Fit]:
     """Return the best of several starts, joint by joint, of drives without and with a limit of their torque."""
-    largest = np.max([np.quantile(np.abs(r.commands.position - r.y), 0.999, axis=0) for r in recordings], axis=0)
+    largest = np.max([np.quantile(np.abs(r.commanded - r.y), 0.999, axis=0) for r in recordings], axis=0)
     w = options.start_frequency
     variants = [(reach, delay) for reach in options.start_reaches for delay in options.start_delays]
     ratios = np.empty((OWN, len(variants), len(largest)))
@@ -303,7 +315,7 @@ def _held_out_costs(
 
 def _gains(unseen: Array) -> tuple[Array, Array]:
     """Return how much better than the first law the others are, as shares of its held-out error; scatter, (laws, n)."""
-    total = unseen[0].sum(axis=0)
+    total = np.maximum(unseen[0].sum(axis=0), 1e-300)
     better = unseen[0] - unseen
     return better.sum(axis=1) / total, np.sqrt(unseen.shape[1]) * better.std(axis=1) / total
 

@@ -118,13 +118,15 @@ class Fit:
 class FitOptions:
     """When the search ends: all costs fall by less than the share `gain`, or after `iterations`; damping at its start.
 
-    most_damping: a joint whose cost no step lowers, however damped, has arrived. delay_step: largest change of a delay
-    at once [s]: positions are linear in it only nearby.
+    least_damping: keeps equations solvable where columns are alike. most_damping: a joint whose cost no step lowers,
+    however damped, has arrived. delay_step: largest change of a delay at once [s]: positions are linear in it only
+    nearby.
     """
 
     iterations: int = 25
     gain: float = 1e-4
     damping: float = 1e-2
+    least_damping: float = 1e-8
     most_damping: float = 1e4
     delay_step: float = 0.02
 
@@ -194,7 +196,7 @@ def fit_drives(
         settled |= (better & (normal.cost - new.cost < options.gain * normal.cost)) | (damping > options.most_damping)
         ratios = np.where(better, trial, ratios)
         normal = _choose(better, new, normal)
-        damping = np.where(better, damping / 5.0, damping * 8.0)
+        damping = np.where(better, np.maximum(damping / 5.0, options.least_damping), damping * 8.0)
     return Fit(replace(start, ratios=ratios), normal, free, iteration, prior)
 
 

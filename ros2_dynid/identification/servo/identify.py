@@ -19,6 +19,7 @@ from ros2_dynid.identification.servo.drive import BIAS, OWN
 from ros2_dynid.identification.servo.estimate import (
     ServoOptions,
     estimate_drives,
+    moved_joints,
     read_servo_recordings,
 )
 from ros2_dynid.identification.servo.model import ServoModel
@@ -62,7 +63,8 @@ def identify_servos(
         bool(unseen),
     )
     model = model_with_drives(robot, servo)
-    verdict = servo_verdict(servo)
+    still = ~np.any([moved_joints(samples) for samples in recordings], axis=0)
+    verdict = servo_verdict(servo, trivial_errors(tested), still)
     obtained: dict[str, Plain] = {
         "method": "servo",
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -143,14 +145,34 @@ COVERED, BAND = 0.95, 1.96
 """Share of the positions in a band of so many standard deviations."""
 
 
-def servo_verdict(servo: ServoModel) -> tuple[Remark, ...]:
-    """Return what a user has to know about identified drives."""
+def trivial_errors(recordings: Sequence[ServoRecording]) -> Array:
+    """Return the errors of commands taken for positions, root mean square (n,)."""
+    return np.asarray(np.sqrt(np.mean(np.concatenate([r.commanded - r.y for r in recordings]) ** 2, axis=0)))
+
+
+def servo_verdict(servo: ServoModel, trivial: Array, still: Array) -> tuple[Remark, ...]:
+    """Return what a user has to know about identified drives.
+
+    trivial: errors of commands taken for positions (n,) [rad or m]; still: joints whose command never changes, (n,).
+    """
     remarks = []
     whole = servo.errors["whole"]["all"]
     where = "held-out motion" if servo.held_out else "the recordings it was fitted to"
     remarks.append(
         Remark(Level.NOTE, f"rolled out along its commands, the model is off by {whole:.2g} rad (rms) on {where}")
     )
+    rows = list(zip(servo.joints, trivial.tolist(), still.tolist(), strict=True))
+    resting = [name for name, _, rests in rows if rests]
+    if resting:
+        text = f"the command of {', '.join(resting)} is constant: nothing of its servo is identified; record it moving"
+        remarks.append(Remark(Level.WARNING, text))
+    worse = [name for name, error, rests in rows if not rests and servo.errors["whole"][name] > error]
+    if worse:
+        text = (
+            f"the model moves {', '.join(worse)} no nearer to the recording than its commands are: check joint order, "
+            "units and time stamps of the references"
+        )
+        remarks.append(Remark(Level.PROBLEM, text))
     untold = [name for name, told in zip(servo.joints, servo.scale_told, strict=True) if not told]
     if untold:
         text = (

@@ -46,14 +46,21 @@ class ServoRecording:
     v: Array
     period: float
 
+    @property
+    def commanded(self) -> Array:
+        """The commands at the times t, shape (N, n)."""
+        return np.asarray(self.commands.position[np.searchsorted(self.commands.t, self.t)])
+
 
 def servo_recording(samples: Samples, smoothing: float) -> ServoRecording:
     """Return the samples as commands and positions, without those where either is not known."""
     from scipy.signal import savgol_filter  # here, since it takes a while to import and few robots have servos
 
     assert samples.q_r is not None
-    known = np.isfinite(samples.q_r).all(axis=1) & np.isfinite(samples.q).all(axis=1)
-    t, y, u = samples.t[known], samples.q[known], samples.q_r[known]
+    commanded = np.isfinite(samples.q_r).all(axis=1)
+    known = commanded & np.isfinite(samples.q).all(axis=1)
+    t, y = samples.t[known], samples.q[known]
+    commands = Commands(samples.t[commanded], samples.q_r[commanded])
     if len(t) < 10:
         raise InputError(f"only {len(t)} samples have position and reference", "record longer", samples.source)
     period = float(np.median(np.diff(t)))
@@ -63,7 +70,13 @@ def servo_recording(samples: Samples, smoothing: float) -> ServoRecording:
     for j in range(y.shape[1]):
         slope = savgol_filter(np.interp(even, t, y[:, j]), min(window, len(even) - 1 + len(even) % 2), 2, 1, period)
         v[:, j] = np.interp(t, even, slope)
-    return ServoRecording(Commands(t, u), t, y, v, period)
+    return ServoRecording(commands, t, y, v, period)
+
+
+def unbroken_pieces(t: Array, period: float, gap: float) -> list[slice]:
+    """Return the rows between pauses of more than `gap` periods, some at least in each."""
+    breaks = np.flatnonzero(np.diff(t) > gap * period) + 1
+    return [slice(int(a), int(b)) for a, b in zip([0, *breaks], [*breaks, len(t)], strict=True) if b - a >= 2]
 
 
 def fitting_length(recordings: Sequence[ServoRecording], options: StretchOptions) -> StretchOptions:
@@ -75,13 +88,11 @@ def fitting_length(recordings: Sequence[ServoRecording], options: StretchOptions
 def cut_stretches(recording: ServoRecording, options: StretchOptions) -> Stretches:
     """Return the recording's time in stretches, each with its settling ahead; samples there are not measured."""
     t, period = recording.t, recording.period
-    breaks = np.flatnonzero(np.diff(t) > options.gap * period) + 1
-    pieces = [(int(a), int(b)) for a, b in zip([0, *breaks], [*breaks, len(t)], strict=True)]
     settling, length = (max(round(x / period), 1) for x in (options.settling, options.length))
     starts = [
-        (k, k + settling, min(k + settling + length, end))
-        for begin, end in pieces
-        for k in range(begin, end - settling - length // 4, length)
+        (k, k + settling, min(k + settling + length, piece.stop))
+        for piece in unbroken_pieces(t, period, options.gap)
+        for k in range(piece.start, piece.stop - settling - length // 4, length)
     ]
     if not starts:
         raise InputError("the recording is too short", f"record at least {2 * options.length:g} s without a gap")

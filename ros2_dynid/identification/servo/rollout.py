@@ -11,7 +11,13 @@ import numpy as np
 
 from ros2_dynid.identification.servo.drive import BIAS, COMPLIANCE, Drives
 from ros2_dynid.identification.servo.fit import rigid_along
-from ros2_dynid.identification.servo.recording import ServoRecording, StretchOptions, cut_stretches, join_stretches
+from ros2_dynid.identification.servo.recording import (
+    ServoRecording,
+    StretchOptions,
+    cut_stretches,
+    join_stretches,
+    unbroken_pieces,
+)
 from ros2_dynid.identification.servo.rigid_terms import a_priori_links, rigid_terms
 from ros2_dynid.identification.servo.simulation import (
     Commands,
@@ -124,6 +130,10 @@ def rollout_errors(
 
 
 def whole_errors(robot: Robot, drives: Drives, recording: ServoRecording, top_speed: float) -> Array:
-    """Return simulated less measured positions over a whole recording, shape (N, n)."""
-    rollout = roll_out(robot, drives, recording.commands, recording.t, recording.y[0], recording.v[0], top_speed)
-    return rollout.y - recording.y
+    """Return simulated less measured positions over a whole recording, shape (N, n), anew after each pause."""
+    t, y, v = recording.t, recording.y, recording.v
+    errors = np.zeros_like(y)
+    for rows in unbroken_pieces(t, recording.period, StretchOptions.gap):
+        rollout = roll_out(robot, drives, recording.commands, t[rows], y[rows][0], v[rows][0], top_speed)
+        errors[rows] = rollout.y - y[rows]
+    return errors

@@ -121,6 +121,8 @@ def test_derivatives_are_those_of_differences(samples: Samples) -> None:
     ("change", "what"),
     [
         (lambda s: replace(s, q_r=s.q.copy()), "is its position"),
+        (lambda s: replace(s, q_r=np.vstack((s.q[:1], s.q[:-1]))), "is its position"),
+        (lambda s: replace(s, q_r=np.degrees(s.q_r)), "in the same unit"),
         (lambda s: replace(s, q_r=np.zeros_like(s.q)), "commands are constant"),
         (lambda s: replace(s, q_r=s.q_r[:, ::-1]), "follow the references of"),
         (lambda s: s.take(slice(0, 40)), "too short"),
@@ -130,3 +132,23 @@ def test_useless_recordings_are_refused(samples: Samples, change, what: str) -> 
     """A recording that tells nothing of the drives gets one line that says why."""
     with pytest.raises(InputError, match=what):
         identify(ROBOT, [change(samples)])
+
+
+def test_gaps_are_borne(samples: Samples) -> None:
+    """Missing positions and a pause cost no accuracy."""
+    part = samples.take(slice(0, 1500))
+    q, t = part.q.copy(), part.t.copy()
+    q[300:330, 0] = np.nan
+    t[900:] += 3.0
+    for j, row in enumerate(identify(ROBOT, [replace(part, t=t, q=q)]).outcome.servos):
+        assert row.delay.value == pytest.approx(DELAY, abs=1e-3)
+        assert row.kp.value == pytest.approx(KP[j], rel=0.03)
+
+
+def test_a_joint_that_is_not_commanded_is_named(samples: Samples) -> None:
+    """The verdict says of which servo the recording tells nothing."""
+    part = samples.take(slice(0, 600))
+    u, q = part.q_r.copy(), part.q.copy()
+    u[:, 1], q[:, 1] = 0.3, 0.3 + BIAS[1]
+    verdict = identify(ROBOT, [replace(part, q=q, q_r=u)]).outcome.verdict
+    assert any("elbow is constant" in remark.text for remark in verdict)
