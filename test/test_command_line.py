@@ -10,7 +10,6 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -141,29 +140,6 @@ def test_a_warning_is_one_line_without_our_code(tmp_path):
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"dynid: warning: the slower NumPy backend is used: there is no C compiler; .*\n", done.stderr)
-
-
-def test_an_interrupt_is_one_that_a_command_can_clean_up_after(monkeypatch):
-    before = signal.getsignal(signal.SIGINT)
-    seen = []
-    monkeypatch.setattr(mdh, "run", lambda args: seen.append(signal.getsignal(signal.SIGINT)) or 1 / 0)
-    try:
-        for handler in (signal.SIG_DFL, signal.SIG_IGN):
-            signal.signal(signal.SIGINT, handler)
-            with pytest.raises(ZeroDivisionError):
-                main(["mdh", "demo3"])
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert seen == [signal.default_int_handler, signal.SIG_IGN], "in the background a shell has it ignored"
-
-
-def test_blas_is_told_before_a_command_runs(monkeypatch):
-    calls = []
-    monkeypatch.setattr(cli, "one_blas_thread", lambda: calls.append("told"))
-    monkeypatch.setattr(cli, "build_parser", Mock(side_effect=lambda names: calls.append("parsed") or 1 / 0))
-    with pytest.raises(ZeroDivisionError):
-        main(["mdh", "demo3"])
-    assert calls == ["told", "parsed"]
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

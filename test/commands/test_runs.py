@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import signal
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,11 +15,10 @@ import pytest
 from rich.console import Console
 
 from answers_of_commands import refused, result
-from ros2_dynid import cli
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import expression
 from ros2_dynid.base_parameters.symbols import symbolic_terms
-from ros2_dynid.cli import command_names, main
+from ros2_dynid.cli import main
 from ros2_dynid.commands import base, bench, demo, export, mdh
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import model_of, save_model
@@ -48,48 +45,6 @@ def printed(command, outcome):
 
 
 # --- the command line itself
-
-
-def test_the_help_page_follows_the_pipeline_and_names_every_command():
-    names = command_names()
-    assert names[:10] == list(cli.ORDER)
-    assert names[10:] == sorted(names[10:]) and "shared" not in names
-    found = {file.stem for file in (Path(cli.__file__).parent / "commands").glob("*.py")} - {"__init__"}
-    assert set(names) == found
-
-
-def test_what_a_command_ends_with(monkeypatch, capsys):
-    module = SimpleNamespace(show=lambda outcome, console: print("shown"))
-    args = SimpleNamespace(module=module, json=False, no_color=True, command="x")
-    monkeypatch.setattr(cli, "build_parser", lambda names: SimpleNamespace(parse_args=lambda argv: args))
-    finished = []
-    for outcome, code in ((SimpleNamespace(), 0), (SimpleNamespace(exit_code=1), 1)):
-        module.run = lambda args, outcome=outcome: outcome
-        assert main([]) == code
-    module.finish = finished.append
-    assert main([]) == 1 and finished == [args]
-
-    def fail(error):
-        def run(args):
-            raise error
-
-        return run
-
-    capsys.readouterr()
-    for error, code, said in (
-        (DynidError("wrong"), 2, "dynid x: wrong\n"),
-        (FileNotFoundError(2, "No such file", "a.csv"), 2,
-         "dynid x: a.csv: No such file; check the path, its permissions and the free space\n"),
-        (OSError("odd"), 2, "dynid x: odd; check the path, its permissions and the free space\n"),
-        (KeyboardInterrupt(), 130, "dynid: interrupted\n"),
-    ):  # fmt: skip
-        module.run = fail(error)
-        assert main([]) == code
-        assert capsys.readouterr() == ("", said)
-    args.json = True
-    module.run = fail(DynidError("wrong"))
-    assert main([]) == 2
-    assert json.loads(capsys.readouterr().out) == {"error": "dynid x: wrong"}
 
 
 def test_interrupts_are_told_unless_they_are_ignored():
