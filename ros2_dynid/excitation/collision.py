@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Self-collision and workspace: distances between capsules fixed to the links, and to planes, with gradients.
+"""Collisions: distances between capsules fixed to the links, to planes and to obstacles, with gradients.
 
 A capsule is all points within `radius` of a segment; a sphere is one with a segment of length zero. Capsules cover the
 true shapes, so a distance is on the safe side.
@@ -9,14 +9,15 @@ true shapes, so a distance is on the safe side.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import constraint, frames
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.obstacles import Obstacle, segment_to_obstacle, signed_distance
 from ros2_dynid.excitation.shapes import Capsule, Solid
 from ros2_dynid.model.robot import PRISMATIC, Array, Limits, Robot
 
@@ -38,7 +39,8 @@ class Shapes:
     frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices of the capsules kept
     apart, shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules
     they hold for. margin: distance kept [m]. close: links whose capsules nearly always touch, so that they are not kept
-    apart; solids: their true shapes, where known.
+    apart; solids: their true shapes, where known. obstacles: what stands still in the base frame; obstacle_pairs:
+    capsules and the obstacles that they are kept apart from, shape (o, 2).
     """
 
     joint: Indices
@@ -53,6 +55,8 @@ class Shapes:
     notes: tuple[str, ...] = ()
     close: tuple[tuple[str, str], ...] = ()
     solids: tuple[Solid, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    obstacle_pairs: Indices = field(default_factory=lambda: np.zeros((0, 2), dtype=int))
 
     def __post_init__(self) -> None:
         """Refuse shapes that are not finite or have no size."""
@@ -85,6 +89,7 @@ def make_shapes(
     capsules: list[Capsule],
     *,
     planes: list[tuple[Array, float]] | None = None,
+    obstacles: Sequence[Obstacle] = (),
     margin: float = DEFAULT_MARGIN_M,
     notes: tuple[str, ...] = (),
     seed: int = 0,
@@ -108,6 +113,8 @@ def make_shapes(
     ]
     moving = np.flatnonzero(joint > 0)
     shapes = Shapes(joint, a, b, radius, links, np.array(pairs, dtype=int).reshape(-1, 2), walls, moving, margin, notes)
+    standing = np.array(list(itertools.product(moving, range(len(obstacles)))), dtype=int).reshape(-1, 2)
+    shapes = replace(shapes, obstacles=tuple(obstacles), obstacle_pairs=standing)
     return _without_constant(robot, shapes, seed)
 
 
@@ -125,7 +132,25 @@ def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
     bounded = shapes.plane_shapes
     if plane.size:
         bounded = bounded[np.any(np.ptp(plane, axis=0) > 1e-9, axis=0)]
-    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=bounded, close=tuple(close))
+    kept = replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=bounded, close=tuple(close))
+    return _without_touching(kept, obstacle_distances(robot, shapes, q))
+
+
+def _without_touching(shapes: Shapes, distance: Array) -> Shapes:
+    """Return the shapes without obstacles that are always equally far, or touched in nearly every pose, and say so."""
+    if not shapes.obstacles:
+        return shapes
+    together = np.mean(distance < shapes.margin, axis=0) > ALWAYS_TOUCHING_SHARE
+    varies = np.ptp(distance, axis=0) > 1e-6
+    notes = list(shapes.notes)
+    for number, obstacle in enumerate(shapes.obstacles):
+        at = together & (shapes.obstacle_pairs[:, 1] == number)
+        names = dict.fromkeys(shapes.links[k] for k in shapes.obstacle_pairs[at, 0])
+        if names:
+            notes.append(
+                f"not kept apart, since they touch in nearly every pose: {obstacle.name} and {', '.join(names)}"
+            )
+    return replace(shapes, obstacle_pairs=shapes.obstacle_pairs[varies & ~together], notes=tuple(notes))
 
 
 def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
@@ -178,6 +203,42 @@ def distances(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array]:
     return pair, lowest - shapes.planes[:, 3][None, :, None] - shapes.radius[bounded]
 
 
+def obstacle_distances(robot: Robot, shapes: Shapes, q: Array, within: float = np.inf) -> Array:
+    """Return the distances of the pairs of capsules and obstacles at poses q, shape (N, o) [m]; inf beyond `within`."""
+    a, b, _ = _ends(robot, shapes, q)
+    found = np.full((len(q), len(shapes.obstacle_pairs)), np.inf)
+    for near in _near_obstacles(shapes, a, b, within):
+        found[near.sample, near.pair] = near.distance
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _NearObstacle:
+    """Capsules near an obstacle: their samples, pairs and numbers, distances, nearest points on the segments, ways."""
+
+    obstacle: int
+    sample: Indices
+    pair: Indices
+    capsule: Indices
+    distance: Array
+    point: Array
+    away: Array
+
+
+def _near_obstacles(shapes: Shapes, a: Array, b: Array, within: float) -> Iterator[_NearObstacle]:
+    """Yield for each obstacle the capsules whose segments a-b, shape (N, m, 3), may come nearer than `within` [m]."""
+    reach = capsule_reach(shapes)
+    for number, obstacle in enumerate(shapes.obstacles):
+        pairs = np.flatnonzero(shapes.obstacle_pairs[:, 1] == number)
+        capsules = shapes.obstacle_pairs[pairs, 0]
+        middle = 0.5 * (a[:, capsules] + b[:, capsules])
+        sample, which = np.nonzero(signed_distance(obstacle, middle)[0] - reach[capsules] < within)
+        if len(sample):
+            capsule = capsules[which]
+            distance, point, away = segment_to_obstacle(obstacle, a[sample, capsule], b[sample, capsule])
+            yield _NearObstacle(number, sample, pairs[which], capsule, distance - shapes.radius[capsule], point, away)
+
+
 def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
     """Return the smallest distance [m] at the poses q, shape (N, n_active), and the two parts it is between."""
     best, text = np.inf, "nothing"
@@ -195,6 +256,11 @@ def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
             if lowest.size and lowest.min() < best:
                 shape = bounded[int(np.argmin(lowest.min(axis=0)))]
                 best, text = float(lowest.min()), f"{shapes.links[shape]} and plane {wall + 1}"
+        for near in _near_obstacles(shapes, a, b, best):
+            at = int(np.argmin(near.distance))
+            if near.distance[at] < best:
+                best = float(near.distance[at])
+                text = f"{shapes.links[near.capsule[at]]} and {shapes.obstacles[near.obstacle].name}"
     return best, text
 
 
@@ -202,8 +268,8 @@ def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
 class Nearest:
     """The closest pair at each of N poses: distance, shape (N,) [m], inf where nothing is kept apart.
 
-    first, second: numbers of the capsules, shape (N,); second is -1 - k for plane k. p, r: the nearest points of both
-    surfaces in the base frame, shape (N, 3) [m].
+    first, second: numbers of the capsules, shape (N,); second is -1 - k for plane k, obstacles follow the planes.
+    p, r: the nearest points of both surfaces in the base frame, shape (N, 3) [m].
     """
 
     distance: Array
@@ -245,6 +311,13 @@ def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
             second = np.where(closer, -1 - wall, second)
             p = np.where(closer[:, None], low, p)
             r = np.where(closer[:, None], low - distance[:, None] * plane[:3], r)
+    for near in _near_obstacles(shapes, a, b, np.inf):
+        order = np.argsort(-near.distance)  # the nearest is written last
+        order = order[near.distance[order] < best[near.sample[order]]]
+        at, distance, away = near.sample[order], near.distance[order], near.away[order]
+        best[at], first[at], second[at] = distance, near.capsule[order], -1 - len(shapes.planes) - near.obstacle
+        surface = near.point[order] - shapes.radius[near.capsule[order], None] * away
+        p[at], r[at] = surface, surface - distance[:, None] * away
     return Nearest(best, first, second, p, r)
 
 
@@ -308,6 +381,11 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
                 sample, shape = np.nonzero(lack)
                 force = -2.0 / SOFTNESS_M * lack[sample, shape][:, None] * plane[:3]
                 _push(robot, T, gradient, moves_shape, sample, shapes.joint[bounded[shape]], end[sample, shape], force)
+        for close in _near_obstacles(shapes, a, b, min_distance):
+            lack = np.maximum(min_distance - close.distance, 0.0) / SOFTNESS_M
+            total += float(np.sum(lack**2))
+            force = (-2.0 / SOFTNESS_M * lack)[:, None] * close.away
+            _push(robot, T, gradient, moves_shape, close.sample, shapes.joint[close.capsule], close.point, force)
         return total, gradient @ G
 
     return term

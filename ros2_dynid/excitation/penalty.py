@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.excitation.collision import Shapes, collision_term, distances
+from ros2_dynid.excitation.collision import Shapes, collision_term, distances, obstacle_distances
 from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
@@ -89,8 +89,10 @@ class Penalty:
             tau = inverse_dynamics(self.robot, self.chi, *(x.reshape(-1, n) for x in (q, dq, ddq)))
             fine &= np.all(np.abs(tau).reshape(K, -1, n) <= self.tight * self.bounds.effort, axis=(1, 2))
         if self.shapes is not None:
-            for distance in distances(self.robot, self.shapes, q.reshape(-1, n)):
-                fine &= np.all(distance.reshape(K, -1) >= self.shapes.margin + 5e-4, axis=1)
+            least, poses = self.shapes.margin + 5e-4, q.reshape(-1, n)
+            standing = obstacle_distances(self.robot, self.shapes, poses, least)
+            for distance in (*distances(self.robot, self.shapes, poses), standing):
+                fine &= np.all(distance.reshape(K, -1) >= least, axis=1)
         return fine
 
     def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> PenaltyGradient:

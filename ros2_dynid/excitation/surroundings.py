@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Collision objects of a robot: its own links, a floor, the walls of a box; for the command and the node."""
+"""Collision objects of a robot: its own links, a floor, the walls of a box, obstacles; for the command and the node."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, make_shapes, planes_of
 from ros2_dynid.excitation.exact import available, narrowed
+from ros2_dynid.excitation.obstacles import read_obstacles
 from ros2_dynid.excitation.shapes import capsules_of, file_capsules, missing_note, urdf_solids
 from ros2_dynid.model.robot import Robot
 
@@ -21,6 +22,7 @@ def surroundings(
     *,
     floor: float | None = None,
     box: Sequence[float] | None = None,
+    obstacles: str | Path | None = None,
     margin: float = DEFAULT_MARGIN_M,
     start: Sequence[float] | None = None,
     base_link: str | None = None,
@@ -37,6 +39,7 @@ def surroundings(
         source,
         floor=floor,
         box=box,
+        obstacles=obstacles,
         margin=margin,
         base_link=base_link,
         tip_link=tip_link,
@@ -59,6 +62,7 @@ def known_shapes(
     *,
     floor: float | None = None,
     box: Sequence[float] | None = None,
+    obstacles: str | Path | None = None,
     margin: float = DEFAULT_MARGIN_M,
     base_link: str | None = None,
     tip_link: str | None = None,
@@ -67,12 +71,15 @@ def known_shapes(
     """Return the collision shapes, None if there are none, and the robot with notes on unreadable shapes.
 
     source: the URDF whose collision shapes count, or a YAML file with spheres and capsules. floor: its height [m]; box:
-    x, X, y, Y, z, Z [m], both in the base frame. base_link, tip_link, hold: the sub-chain that the robot was read with.
+    x, X, y, Y, z, Z [m], both in the base frame. obstacles: a file of them. base_link, tip_link, hold: the sub-chain
+    that the robot was read with.
     """
-    planes = planes_of(floor, box)
+    planes, standing = planes_of(floor, box), () if obstacles is None else read_obstacles(obstacles)
     if source is None:
-        if planes:
-            raise InputError("a floor or a box needs collision shapes", Text("give ", Option("collision", "FILE")))
+        if planes or standing:
+            raise InputError(
+                "a floor, a box or an obstacle needs collision shapes", Text("give ", Option("collision", "FILE"))
+            )
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
     solids, missing = (
@@ -80,7 +87,7 @@ def known_shapes(
     )
     capsules, notes = file_capsules(robot, source) if by_hand else capsules_of(solids), missing_note(missing)
     if not capsules:
-        if planes or by_hand:
+        if planes or standing or by_hand:
             raise InputError(
                 "no collision shape was found",
                 Text("give ", Option("collision", "FILE"), " with spheres or capsules"),
@@ -90,6 +97,6 @@ def known_shapes(
             warning = "no collision shape could be read: self-collision is not checked"
             robot = replace(robot, notes=(*robot.notes, warning, *notes))
         return robot, None
-    shapes = make_shapes(robot, capsules, planes=planes, margin=margin, notes=notes)
+    shapes = make_shapes(robot, capsules, planes=planes, obstacles=standing, margin=margin, notes=notes)
     near = {link for pair in shapes.close for link in pair}
     return robot, replace(shapes, solids=tuple(solid for solid in solids if solid.link in near))

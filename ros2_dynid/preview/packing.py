@@ -81,6 +81,7 @@ def _nearest(nearest: Nearest, shapes: Shapes) -> Mapping[str, Plain] | None:
         "r": floats(nearest.r),
         "margin": shapes.margin,
         "links": list(shapes.links),
+        "obstacles": [one.name for one in shapes.obstacles],
     }
 
 

@@ -106,7 +106,7 @@ function pairAt(k) {
 function planeName(k) {
   const names = robot.floor === null ? [] : ["the floor"];
   (robot.box || []).forEach((x, i) => { if (x !== null) names.push(`the box, ${"xXyYzZ"[i]} = ${short(x)} m`); });
-  return names[k] || `plane ${k + 1}`;
+  return [...names, ...motion.nearest.obstacles][k] || `plane ${k + 1}`;
 }
 
 // --- limits

@@ -268,4 +268,5 @@ def moment_of_least(motion: MotionData) -> tuple[float, float] | None:
 
 def names_of(shapes: Shapes, first: int, second: int) -> tuple[str, str]:
     """Return the two parts of a pair of `Nearest` in words."""
-    return shapes.links[first], shapes.links[second] if second >= 0 else f"plane {-second}"
+    standing = [*(f"plane {k + 1}" for k in range(len(shapes.planes))), *(one.name for one in shapes.obstacles)]
+    return shapes.links[first], shapes.links[second] if second >= 0 else standing[-1 - second]

@@ -80,10 +80,10 @@ class PlanMethod(NamedChoice):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the robot must not touch: itself, a floor, the walls of a box.
+    """What the robot must not touch: itself, a floor, the walls of a box, obstacles.
 
     collisions: whether the shapes of `file`, or of the robot's own URDF if there is none, count; margin: distance kept
-    [m]; floor: its height [m]; box: x, X, y, Y, z, Z [m], both in the base frame.
+    [m]; floor: its height [m]; box: x, X, y, Y, z, Z [m], both in the base frame; obstacles: a file of them.
     """
 
     collisions: bool = True
@@ -91,6 +91,7 @@ class Surroundings:
     margin: float = DEFAULT_MARGIN_M
     floor: float | None = None
     box: tuple[float, float, float, float, float, float] | None = None
+    obstacles: str | None = None
 
 
 @dataclass(frozen=True)
@@ -225,10 +226,11 @@ def robot_and_shapes(
             file = Path(around.file)
         if not around.collisions:
             file = None
+        floor, box, standing, margin = around.floor, around.box, around.obstacles, around.margin
         if not planning:
-            return known_shapes(robot, file, floor=around.floor, box=around.box, margin=around.margin, **chain)
+            return known_shapes(robot, file, floor=floor, box=box, obstacles=standing, margin=margin, **chain)
         near = start if start is not None and len(start) == len(robot.active) else None
-        return surroundings(robot, file, floor=around.floor, box=around.box, margin=around.margin, start=near, **chain)
+        return surroundings(robot, file, floor=floor, box=box, obstacles=standing, margin=margin, start=near, **chain)
 
 
 def _check(request: PlanRequest) -> None:

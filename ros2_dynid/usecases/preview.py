@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
@@ -17,7 +17,7 @@ from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.output_files import check_outputs
-from ros2_dynid.preview.bodies import Body, urdf_bodies
+from ros2_dynid.preview.bodies import Body, obstacle_bodies, urdf_bodies
 from ros2_dynid.preview.chromium import screenshot
 from ros2_dynid.preview.page import preview_page
 from ros2_dynid.preview.scene import Appearance, Scene, appearance, moment_of_least, names_of, scene
@@ -97,7 +97,9 @@ def robot_appearance(source: RobotSource, around: Surroundings) -> tuple[Robot, 
     """Return the robot and what it looks like."""
     robot, shapes = robot_and_shapes(source, around, planning=False)
     bodies, notes = _bodies(robot, source)
-    return robot, appearance(robot, bodies, shapes, floor=around.floor, box=around.box, notes=notes)
+    look = appearance(robot, bodies, shapes, floor=around.floor, box=around.box, notes=notes)
+    standing = () if shapes is None else obstacle_bodies(shapes.obstacles)
+    return robot, replace(look, bodies=(*look.bodies, *standing))
 
 
 def _bodies(robot: Robot, source: RobotSource) -> tuple[list[Body], tuple[str, ...]]:

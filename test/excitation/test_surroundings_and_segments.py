@@ -37,7 +37,7 @@ START = np.array([-1.0, 0.0, 0.3])
 def test_without_a_description_there_is_nothing_to_keep_away_from():
     assert around.known_shapes(ROBOT, None) == (ROBOT, None)
     for walls in ({"floor": 0.0}, {"box": (-1, 1, -1, 1, -1, 1)}):
-        with pytest.raises(InputError, match="a floor or a box needs collision shapes"):
+        with pytest.raises(InputError, match="a floor, a box or an obstacle needs collision shapes"):
             around.known_shapes(ROBOT, None, **walls)
 
 

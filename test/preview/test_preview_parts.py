@@ -14,6 +14,7 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps, bounds_of, use_by_joint
+from ros2_dynid.excitation.obstacles import Obstacle
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
@@ -213,8 +214,10 @@ def test_the_kinematics_of_the_page_are_the_robots():
 
 def test_parts_of_a_pair_in_words():
     class Named:
-        links = ("arm", "hand")
+        links, planes = ("arm", "hand"), np.zeros((2, 4))
+        obstacles = (Obstacle("table", "sphere", (1.0,), np.eye(4)),)
 
+    assert names_of(Named, 1, -3) == ("hand", "table")
     assert names_of(Named, 0, 1) == ("arm", "hand") and names_of(Named, 1, 0) == ("hand", "arm")
     assert names_of(Named, 1, -1) == ("hand", "plane 1") and names_of(Named, 1, -2) == ("hand", "plane 2")
     assert Mesh(np.zeros((1, 3)), np.zeros((0, 3), int)).colour is None

@@ -299,7 +299,7 @@ def parse_gains(items: list[str]) -> dict[str, float]:
 
 
 def add_surroundings_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add --floor, --box, --collision, --no-collision, --collision-margin and --package-path."""
+    """Add --floor, --box, --obstacles, --collision, --no-collision, --collision-margin and --package-path."""
     group.add_argument(
         "--package-path",
         metavar="DIR",
@@ -313,6 +313,9 @@ def add_surroundings_arguments(group: argparse._ArgumentGroup) -> None:
         metavar="LIST",
         type=numbers,
         help="workspace x,X,y,Y,z,Z: lowest and highest coordinates in the base frame [m]; inf for none",
+    )
+    group.add_argument(
+        "--obstacles", metavar="FILE", help="YAML with boxes, cylinders, spheres, capsules and planes in the base frame"
     )
     group.add_argument(
         "--collision", metavar="FILE", help="URDF with collision shapes, or YAML with spheres and capsules"
@@ -338,4 +341,5 @@ def surroundings_of(args: argparse.Namespace) -> Surroundings:
         margin=args.collision_margin,
         floor=args.floor,
         box=args.box,
+        obstacles=args.obstacles,
     )

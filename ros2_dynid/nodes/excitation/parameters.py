@@ -25,6 +25,7 @@ PARAMETERS = (
     Described("collisions", True, "keep links apart, by the collision shapes of the URDF"),
     Described("collision_margin", DEFAULT_MARGIN_M, "distance kept between links and from the walls [m]", 0.0, 1.0),
     Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),
+    Described("obstacles", "", "YAML file of obstacles in the base frame (dynid excite --obstacles); empty: none"),
     Described("point_rate", 100.0, "points of a trajectory in a second, at most [Hz]", 5.0, 1000.0),
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
     Described("rehearsal_speed", 0.2, "speed of a rehearsal, as a share", 0.01, 1.0),

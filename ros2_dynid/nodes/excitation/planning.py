@@ -159,4 +159,6 @@ def configured_surroundings(value: Callable[[str], Any]) -> Surroundings:
     plain: dict[str, Plain] = {"collisions": value("collisions"), "margin": value("collision_margin")}
     if len(value("workspace")) > 1:
         plain["box"] = list(value("workspace"))
+    if value("obstacles"):
+        plain["obstacles"] = str(Path(value("obstacles")).expanduser())
     return decode(Surroundings, plain)

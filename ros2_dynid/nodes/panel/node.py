@@ -136,7 +136,8 @@ class Panel(ManagedNode):
 
     def _see(self, robot: Robot) -> None:
         try:
-            _, look = robot_appearance(self.robot_source(), Surroundings())
+            obstacles = str(Path(self.value("obstacles")).expanduser()) if self.value("obstacles") else None
+            _, look = robot_appearance(self.robot_source(), Surroundings(obstacles=obstacles))
         except (DynidError, OSError) as error:
             self._say("bad", str(error))
             return
