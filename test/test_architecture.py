@@ -125,6 +125,8 @@ def test_the_page_has_the_modules_of_identify_in_the_order_of_their_first_call(t
     [
         ("an estimator", r"IRLS|\birls\b"),
         ("a kind of friction term", r"\bFcub\b|FrictionKind.CUBIC"),
+        ("a parameter set", r"\bESSENTIAL\b"),
+        ("a threshold of a decision", r"\bclass (?!Diagnosis|Jump)\w+Thresholds\b"),
         ("a bag format", r"rosbag1_file|Rosbag1File"),
         ("a table format", r"npz_file|iter_npz"),
         ("an option of identification", r"\bessential_std\b"),

@@ -90,9 +90,8 @@ class Candidates:
     """Parameter sets by name, in the order of their making: a value for each column of W.
 
     unconstrained: the estimate whose friction may push. estimate: of the last set but the consistent one, with its
-    error bars. prior_fit: what it was regularised by, if a
-    prior was tried. selection: how the essential parameters were found. positive: whether the estimate has a positive
-    kinetic energy wherever it is looked.
+    error bars. prior_fit: what it was regularised by, if a prior was tried. selection: how the essential parameters
+    were found. positive: whether the estimate has a positive kinetic energy wherever it is looked.
     """
 
     values: Mapping[str, Array]
