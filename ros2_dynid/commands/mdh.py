@@ -37,7 +37,7 @@ class JointLimits:
 
 @dataclass(frozen=True)
 class Follows:
-    """A passive joint: q = offset + sum of factors times joints."""
+    """A passive joint: q = offset + sum of factors times joints; without terms, it follows by a closed loop."""
 
     terms: Mapping[str, float]
     offset: float
@@ -59,8 +59,6 @@ class MdhJoint:
     type: str
     limits: JointLimits
     passive: Follows | None = None
-    in_loop: bool = False
-    """Whether the joint is passive in a closed loop, where it does not follow linearly."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def run(args: argparse.Namespace) -> MdhOutcome:
             {robot.joints[j - 1].name: factor for j, factor in constraint.terms.items()}, constraint.offset
         )
         for constraint in robot.passive
-    }
+    } | dict.fromkeys((robot.loops or NO_LOOPS).passive, Follows({}, 0.0))
     joints = tuple(
         MdhJoint(
             joint.name,
@@ -118,7 +116,6 @@ def run(args: argparse.Namespace) -> MdhOutcome:
                 joint.limits.effort,
             ),
             followers.get(number),
-            number in (robot.loops or NO_LOOPS).passive,
         )
         for number, joint in enumerate(robot.joints, start=1)
     )
@@ -173,7 +170,7 @@ def _cell(key: str, value: float, moving: str) -> str:
 
 def _limits(joint: MdhJoint) -> str:
     """Return the range of positions, in deg or m."""
-    if joint.passive is not None or joint.in_loop:
+    if joint.passive is not None:
         return "passive"
     factor = 1.0 if joint.sigma else 180 / math.pi
     lower, upper = joint.limits.lower, joint.limits.upper

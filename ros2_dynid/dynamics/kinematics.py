@@ -55,7 +55,7 @@ joints are then at most some fifty times those of the active ones."""
 
 def constraint(robot: Robot) -> tuple[Array, Array]:
     """Return G, shape (n, n_active), and the offset, shape (n,), of q = G q_a + offset; closed loops have none."""
-    refuse_loops(robot, "excitation, control and generated code")
+    refuse_loops(robot, "control, previews, other kinds of trajectories and generated code")
     return _linear_part(robot)
 
 

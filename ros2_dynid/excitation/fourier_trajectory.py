@@ -198,22 +198,58 @@ def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bo
 def linear_factor(problem: FourierProblem, y: Array) -> float:
     """Return the largest factor <= 1 on y with which the exact extrema keep position, velocity and acceleration."""
     robot, b = problem.model.robot, problem.penalty.bounds
-    curve = all_joints(robot, problem.series(y))
-    centre = all_joints(robot, problem.series(np.zeros_like(y)))
+    if robot.loops is None:
+        curve, limited = all_joints(robot, problem.series(y)), list(range(robot.n))
+        centre = all_joints(robot, problem.series(np.zeros_like(y)))
+    else:  # passive joints are not linear in y
+        curve, limited = problem.series(y), [j - 1 for j in robot.active]
+        centre = problem.series(np.zeros_like(y))
     q, dq, ddq = curve.extrema()
     c = centre.evaluate(np.zeros(1))[0][0]
     keep = 1.0 - 1e-12
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.concatenate(
             [
-                (b.upper - c) / (q[1] - c),
-                (c - b.lower) / (c - q[0]),
-                b.velocity / np.abs(dq).max(axis=0),
-                b.acceleration / np.abs(ddq).max(axis=0),
+                (b.upper[limited] - c) / (q[1] - c),
+                (c - b.lower[limited]) / (c - q[0]),
+                b.velocity[limited] / np.abs(dq).max(axis=0),
+                b.acceleration[limited] / np.abs(ddq).max(axis=0),
             ]
         )
     factors = factors[np.isfinite(factors) & (factors > 0)]
     return float(min(1.0, keep * factors.min(initial=np.inf)))
+
+
+def _search_without_slopes(
+    problem: FourierProblem,
+    objective: Callable[[Array], tuple[float, Array]],
+    rng: np.random.Generator,
+    clock: TimeBudget,
+    iterations: int,
+) -> Array:
+    """Return the best safe series that random steps find, for closed loops, whose model has no slopes here.
+
+    An evolution strategy of one parent and one child (Rechenberg 1973): steps grow by a third after a success and
+    shrink after a failure so that one in five succeeds.
+    """
+    best, y_best, step = np.inf, np.zeros(int(np.prod(problem.shape))), 1.0
+    for _ in range(iterations):
+        y = y_best + step * rng.standard_normal(len(y_best))
+        value, y = objective(y)
+        step *= STEP_UP if value < best else STEP_UP**-0.25
+        if value < best:
+            best, y_best = value, y
+            clock.report(f"{problem.model.criterion} {best:.4g}")
+        if clock.over():
+            break
+    if not np.isfinite(best):
+        hint = Text("narrow the limits to the linkage's reach, or choose another start pose: ", Option("start"))
+        raise InputError("no safe motion was found within the loops' reach", hint, problem.model.robot.name)
+    return y_best
+
+
+STEP_UP = 1.33
+"""Growth of a random step after a success."""
 
 
 def optimise_series(
@@ -234,6 +270,8 @@ def optimise_series(
         y = shrink(problem, y, safe)
         return (problem.model.value(problem.W(y)) if np.any(y) else np.inf), y
 
+    if problem.model.robot.loops is not None:
+        return _search_without_slopes(problem, objective, rng, clock, iterations)
     pool = []
     for k in range(max(candidates, starts)):
         y = rng.standard_normal(problem.shape).ravel()

@@ -15,7 +15,10 @@ def gripper_joints(robot: Robot) -> tuple[str, ...]:
     """Return the active joints of grippers and hands.
 
     A gripper is where a moving link carries several joints, followers included, and each of these branches is short.
+    Branches that meet again, in a closed loop, are none.
     """
+    if robot.loops is not None:
+        return ()
     children: dict[int, list[int]] = {}
     for number, joint in enumerate(robot.joints, start=1):
         children.setdefault(joint.parent, []).append(number)

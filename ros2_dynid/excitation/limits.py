@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import constraint
+from ros2_dynid.dynamics.kinematics import REGULAR, Motion, constraint, motion_of
+from ros2_dynid.dynamics.loops import loop_margin
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.trajectory import Curve, Trajectory
@@ -21,6 +22,8 @@ TOLERANCE = 1e-9
 SPEED_UP_TIME_S = 0.5
 """Time to full speed where no acceleration limit is known [s]."""
 EFFORT_RATE_HZ = 500.0
+LOOP_RATE_HZ = 200.0
+"""Rate at which the passive joints of closed loops are checked [Hz]."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,46 @@ def all_joints(robot: Robot, curve: Curve) -> Curve:
     return curve.mapped(*constraint(robot)) if robot.passive_joints else curve
 
 
+def joint_extrema(robot: Robot, curve: Curve) -> tuple[Array, Array, Array]:
+    """Return lowest and highest q, dq and ddq of all joints, shape (2, n) each, exact for those of the curve.
+
+    Passive joints of closed loops are sampled at LOOP_RATE_HZ; infinite where the loops do not close all the way.
+    """
+    if robot.loops is None:
+        return all_joints(robot, curve).extrema()
+    motion, active = loop_samples(robot, curve), [j - 1 for j in robot.active]
+    ranges = []
+    for k, exact in enumerate(curve.extrema()):
+        whole = np.array([np.full(robot.n, -np.inf), np.full(robot.n, np.inf)])
+        if motion is not None:
+            x = (motion.q, motion.dq, motion.ddq)[k]
+            whole = np.array([x.min(axis=1), x.max(axis=1)])
+        whole[:, active] = exact
+        ranges.append(whole)
+    return ranges[0], ranges[1], ranges[2]
+
+
+def loop_samples(robot: Robot, curve: Curve) -> Motion | None:
+    """Return the motion of all joints at LOOP_RATE_HZ, or None where the loops do not close all the way."""
+    t = np.linspace(0.0, curve.duration, int(curve.duration * LOOP_RATE_HZ) + 2)
+    try:
+        return motion_of(robot, *curve.evaluate(t))
+    except InputError:
+        return None
+
+
+def _loop_problems(robot: Robot, curve: Curve) -> list[LimitViolation]:
+    """Return whether the loops open, or come near a pose in which the linkage could leave its branch."""
+    if robot.loops is None:
+        return []
+    motion = loop_samples(robot, curve)
+    margin = 0.0 if motion is None else float(loop_margin(robot, motion.q).min())
+    if margin >= REGULAR:
+        return []
+    text = "the loops do not close on the whole way, or come near a singular pose: narrow the limits of the joints"
+    return [LimitViolation(robot.joints[robot.loops.passive[0] - 1].name, "loop", margin, REGULAR, text)]
+
+
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:
     """Return the largest fraction used of each kind of limit: position, velocity, acceleration, effort (None: 0)."""
     return {kind: float(np.max(fractions)) for kind, fractions in use_by_joint(robot, curve, bounds, chi).items()}
@@ -138,7 +181,7 @@ def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None)
 
 def use_by_joint(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, Array]:
     """Return the fraction used of each kind of limit, shape (n,), of effort (n_active,); 0 where no limit is known."""
-    q, dq, ddq = all_joints(robot, curve).extrema()
+    q, dq, ddq = joint_extrema(robot, curve)
     half = 0.5 * (bounds.upper - bounds.lower)
     has_limit = np.isfinite(half)
     middle = np.where(has_limit, bounds.upper, 0.0) - np.where(has_limit, half, 0.0)
@@ -189,8 +232,8 @@ def check_trajectory(
 
 def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[LimitViolation]:
     """Return the joints that leave their limits of position, velocity or acceleration."""
-    q, dq, ddq = all_joints(robot, curve).extrema()
-    problems = []
+    q, dq, ddq = joint_extrema(robot, curve)
+    problems = _loop_problems(robot, curve)
     for quantity, extrema, lower, upper in (
         ("position", q, bounds.lower, bounds.upper),
         ("velocity", dq, -bounds.velocity, bounds.velocity),

@@ -45,7 +45,7 @@ from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_poi
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.quintic import PiecewiseQuintic
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, refuse_loops
 from ros2_dynid.progress import Progress
 
 _METHODS = ("fourier", "points")
@@ -139,6 +139,8 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     """
     options = options or PlanOptions()
     check_options(options, robot)
+    if options.method != "fourier":
+        refuse_loops(robot, "plans other than Fourier series")
     source = "energy" if options.method == "points" else "torque"
     base = base_parameters(robot, source=source, groups=options.groups, seed=options.seed)
     if not len(base):

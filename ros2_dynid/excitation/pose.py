@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
@@ -58,6 +59,10 @@ def rest_pose(
     rng = np.random.default_rng(seed)
     first = (zero, middle) if zero_first else (middle, zero)
     poses = [*first, *rng.uniform(0.7 * lower + 0.3 * middle, 0.7 * upper + 0.3 * middle, (CANDIDATES, len(index)))]
+    if robot.loops is not None:  # where they were assembled, or within reach
+        assembled = np.array([robot.loops.assembly.get(j, 0.0) for j in robot.active])
+        reached = random_positions(robot, rng, CANDIDATES, np.pi)
+        poses = [q for q in (assembled, *reached) if np.all((q >= lower) & (q <= upper))]
     faults: list[str] = []
     for spare in (
         1.5,

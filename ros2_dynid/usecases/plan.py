@@ -35,7 +35,7 @@ from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
-from ros2_dynid.model.robot import PRISMATIC, Robot
+from ros2_dynid.model.robot import PRISMATIC, Robot, refuse_loops
 from ros2_dynid.output_files import check_outputs
 from ros2_dynid.progress import Progress, ignore_progress
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -320,6 +320,7 @@ SLOW_MOTIONS = {PlanMethod.RAMPS: ramps, PlanMethod.FRICTION: friction_sweeps, P
 
 def plan_slow_motion(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
     """Return a trajectory of static poses, ramps or friction sweeps, and its use of the limits."""
+    refuse_loops(robot, "plans other than Fourier series")
     if request.method is PlanMethod.STATIC:
         trajectory = static_poses(
             robot,

@@ -54,11 +54,31 @@ def bodies_to_start_from(robot: Robot, information: Information) -> Array:
         torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
         length = longest_link(robot)
         for k, link in enumerate(links_of(robot, chi), start=1):  # rows are views into chi
-            behind = [size for size, joint in zip(torque, robot.active, strict=True) if joint >= k]
-            mass = max(behind, default=0.0) / (G * length)
+            mass = _torque_that_bears(robot, k, torque) / (G * length)
             link[9] = mass
             link[[0, 3, 5]] = 0.4 * mass * length**2
     return make_consistent(robot, chi)
+
+
+def _torque_that_bears(robot: Robot, number: int, torque: Array) -> float:
+    """Return the largest torque measured at joint `number` or behind it; if nothing is, before it, or anywhere.
+
+    torque: shape (n_active,). Passive joints, and the last links of a branch of a linkage, have no drive behind them.
+    """
+    size: dict[int, float] = dict(zip(robot.active, torque.tolist(), strict=True))
+    above = _joints_to_base(robot, number)
+    behind = [size[j] for j in robot.active if number in _joints_to_base(robot, j)]
+    before = [size[j] for j in robot.active if j in above]
+    return max(behind or before or size.values())
+
+
+def _joints_to_base(robot: Robot, number: int) -> set[int]:
+    """Return joint `number` and those that carry it."""
+    joints = set()
+    while number:
+        joints.add(number)
+        number = robot.joints[number - 1].parent
+    return joints
 
 
 def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
