@@ -108,6 +108,20 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
     return TrackedMotion(q, dq, ddq, torque, gear_torque, sign, time_constant)
 
 
+def simulate_from(
+    model: ForwardDynamics, controller: JointController, command: Command, q: Array, dq: Array, at: Array, steps: int
+) -> Array:
+    """Return positions (steps + 1, B, n) from B states q, dq, (B, n), at samples `at` (B,) of the command on."""
+    loop = ClosedLoop(model, controller, command)
+    state, positions = np.array((q, dq, dq)), [q]
+    for _ in range(steps):
+        dynamics, _ = loop.evaluate(state, at)
+        state = loop.step(state, at, at + 1, dynamics)
+        at = at + 1
+        positions.append(state[0])
+    return np.array(positions)
+
+
 def slowest_pole(model: ForwardDynamics, controller: JointController, command: Command) -> float:
     """Return the decay rate [1/s] of the loop's slowest motion, along the reference; InputError if it is not stable."""
     states = np.linspace(0, len(command.q) - 1, POLE_STATES).astype(int)

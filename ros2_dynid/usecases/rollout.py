@@ -16,15 +16,15 @@ from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.identification.servo.estimate import ServoOptions
 from ros2_dynid.identification.servo.identify import predicted_std
 from ros2_dynid.identification.servo.model import ServoModel
-from ros2_dynid.identification.servo.recording import ServoRecording, servo_recording
-from ros2_dynid.identification.servo.rollout import Rollout, roll_out, rollout_errors, whole_errors
+from ros2_dynid.identification.servo.recording import ServoRecording, StretchOptions, servo_recording
+from ros2_dynid.identification.servo.rollout import HORIZONS, Rollout, roll_out, rollout_errors, whole_errors
 from ros2_dynid.model.robot import Array
 from ros2_dynid.output_files import check_outputs
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.tracking_loop import Command, simulate_tracking
+from ros2_dynid.sim.tracking_loop import Command, simulate_from, simulate_tracking
 
 SMOOTH_SPEED = 5e-3
 """Speed [rad/s or m/s] within which friction changes its sign, in the rollout of a model from torques."""
@@ -77,14 +77,14 @@ def rollout(request: RolloutRequest) -> RolloutOutcome:
     if request.horizon is not None and not request.horizon > 0.0:
         raise InputError(f"the horizon is {request.horizon} s", "give a positive time [s]")
     if model.servo is None:
-        result, std = roll_out_torque_model(model, samples, request.controller), None
+        result, errors = roll_out_torque_model(model, samples, request.controller)
+        std = None
         if request.std or request.horizon is not None:
             what = "bands and horizons are of models of position servos"
             hint = Text(
                 "leave ", Option("std"), " and ", Option("horizon"), " out, or identify from commands and positions"
             )
             raise InputError(what, hint)
-        errors = {"whole": _rms(result.y - samples.q)}
     else:
         result, std, errors = _roll_out_servos(model, model.servo, samples, request)
     if request.output is not None:
@@ -136,8 +136,10 @@ def _pieces(recording: ServoRecording, horizon: float | None) -> list[slice]:
     return [slice(k, min(k + rows, N) if N - k - rows >= 2 else N) for k in starts]
 
 
-def roll_out_torque_model(model: IdentifiedModel, samples: Samples, controller: str | None) -> Rollout:
-    """Return the motion of a model from torques under a controller with known gains, along the references."""
+def roll_out_torque_model(
+    model: IdentifiedModel, samples: Samples, controller: str | None
+) -> tuple[Rollout, dict[str, Array]]:
+    """Return the motion of a model from torques under a controller with known gains, and its errors by horizon."""
     if controller is None:
         hint = Text("give the gains of the robot's controller: ", Option("controller", "FILE.yaml"))
         raise InputError("the model comes from torques and has no servo", hint)
@@ -149,12 +151,26 @@ def roll_out_torque_model(model: IdentifiedModel, samples: Samples, controller: 
     v0 = np.full(n, SMOOTH_SPEED)
     command = Command(1.0 / period, q, np.gradient(q, period, axis=0), np.zeros_like(q), (slice(0, len(t)),))
     gains = load_controller(controller, model.robot.active_names)
-    motion = simulate_tracking(ForwardDynamics(model.robot, model.chi, v0), gains, command)
+    dynamics = ForwardDynamics(model.robot, model.chi, v0)
+    motion = simulate_tracking(dynamics, gains, command)
 
     def sampled(x: Array) -> Array:
         return np.stack([np.interp(samples.t, t, x[:, j]) for j in range(n)], axis=1)
 
-    return Rollout(samples.t, sampled(motion.q), sampled(motion.dq), sampled(motion.tau))
+    result = Rollout(samples.t, sampled(motion.q), sampled(motion.dq), sampled(motion.tau))
+    recording = servo_recording(samples, StretchOptions.smoothing)
+    y, v = (
+        np.stack([np.interp(t, recording.t, x[:, j]) for j in range(n)], axis=1) for x in (recording.y, recording.v)
+    )
+    steps = round(max(HORIZONS) / period)
+    starts = np.arange(0, len(t) - steps - 1, steps)
+    errors = {}
+    if len(starts):
+        positions = simulate_from(dynamics, gains, command, y[starts], v[starts], starts, steps)
+        for horizon in HORIZONS:
+            step = round(horizon / period)
+            errors[f"{horizon:g}"] = _rms(positions[step] - y[starts + step])
+    return result, {**errors, "whole": _rms(result.y - samples.q)}
 
 
 def _write(request: RolloutRequest, names: tuple[str, ...], result: Rollout, std: Array | None) -> None:
