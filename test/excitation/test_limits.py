@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from excitation_robots import three_dof
+from gantry import ROBOT
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, use_of
 from ros2_dynid.excitation.quintic import through_points
@@ -112,3 +113,8 @@ def test_use_is_the_fraction_of_the_limit():
 def test_approach_refuses_what_is_outside():
     with pytest.raises(InputError, match="outside"):
         approach(three_dof(), [4.0, 0, 0], [0, 0, 0])
+
+
+def test_limits_of_a_request_beside_the_robots():
+    bounds = bounds_of(ROBOT, 0.1, Caps(velocity=1.5))
+    np.testing.assert_allclose(bounds.velocity, 0.9 * np.array([1.5, 1.0, 1.5]))

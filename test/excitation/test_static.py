@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from excitation_robots import three_dof
+from gantry import AXES, GANTRY, HAND, ROBOT, wall
 from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation import pose as poses
+from ros2_dynid.excitation import static
+from ros2_dynid.excitation.collision import make_shapes
 from ros2_dynid.excitation.friction_sweeps import friction_sweeps
-from ros2_dynid.excitation.limits import check_trajectory
+from ros2_dynid.excitation.limits import bounds_of, check_trajectory
+from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach, ramps, static_poses
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -84,3 +89,134 @@ def test_refusals():
         approach(three_dof(), [0, 0], [0, 0])
     with pytest.raises(InputError):
         approach(three_dof(), [0, 0, 0], [1, 1, 1], speed=0.0)
+
+
+NAMES, INDEX = ROBOT.active_names, [0, 1, 2]
+
+
+BOUNDS = bounds_of(ROBOT, 0.0)
+
+
+MIDDLE = np.array([0.5, -1.25, 0.7])
+
+
+CHI = standard_vector(ROBOT)
+
+
+def post(q):
+    """Return shapes of GANTRY with a ball where the hand is at q."""
+    place = AXES.T @ np.asarray(q)
+    return make_shapes(GANTRY, [HAND, ("post", 0, place, place, 0.01)], margin=0.05)
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("way", [(1.0, 0.0, 0.0), (0.0, -1.2, 0.0), (0.3, 0.2, 0.9), (0.01, 0.0, 0.0)])
+def test_the_time_of_a_move_is_the_shortest_within_the_share_of_the_limits(speed, way):
+    a, b = MIDDLE, MIDDLE + np.array(way)
+    u = static.time_between(BOUNDS, INDEX, a, b, speed)
+    curve = through_points(np.array([0.0, u]), np.array([a, b]), np.zeros((2, 3)))
+    _, dq, ddq = curve.evaluate(np.linspace(0.0, u, 4001))
+    used = max(np.max(np.abs(dq) / BOUNDS.velocity) / speed, np.max(np.abs(ddq) / BOUNDS.acceleration) / speed, 0.2 / u)
+    assert used == pytest.approx(1.0, rel=1e-4) and used <= 1.0
+    for wrong in (0.0, -0.1, 1.01):
+        with pytest.raises(InputError, match="speed"):
+            static.time_between(BOUNDS, INDEX, a, b, wrong)
+
+
+@pytest.mark.parametrize("joint", [0, 1, 2])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_an_approach_begins_and_ends_inside(joint, side):
+    good, bad = MIDDLE.copy(), MIDDLE.copy()
+    good[joint] = BOUNDS.upper[joint] if side > 0 else BOUNDS.lower[joint]
+    bad[joint] = good[joint] + 1e-6 * side
+    static.approach(ROBOT, MIDDLE, good)
+    static.approach(ROBOT, good, MIDDLE)
+    for pair in ((MIDDLE, bad), (bad, MIDDLE)):
+        with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' begins or ends outside"):
+            static.approach(ROBOT, *pair)
+    with pytest.raises(InputError, match="begins or ends outside"):
+        static.approach(ROBOT, MIDDLE, good, margin=0.01)
+
+
+def test_a_way_is_clear_if_all_of_it_is():
+    a, b = MIDDLE, MIDDLE + np.array([1.0, 0.0, 0.0])
+    assert static.way_is_clear(GANTRY, None, a, b)
+    assert static.way_is_clear(GANTRY, wall(2, MIDDLE[2] - 0.0501), a, b)
+    assert static.way_is_clear(GANTRY, post(a - np.array([0.08, 0.0, 0.0])), a, b)
+    for near in (a[0], a[0] + 0.5, b[0]):
+        assert not static.way_is_clear(GANTRY, post([near, *a[1:]]), a, b)
+    long = MIDDLE + np.array([9.0, 0.0, 0.0])
+    between = a[0] + 26.5 * 9.0 / 59.0  # of sixty places along the way none is near
+    assert not static.way_is_clear(GANTRY, post([between, *a[1:]]), a, long), "a long way is looked at in more places"
+
+
+@pytest.mark.parametrize(
+    ("joint", "reach", "span"),
+    [(0, 0.4, (0.1, 0.9)), (0, 9.0, (-1.0, 2.0)), (1, 9.0, (-2.0, -0.5)), (2, 0.4, (0.3, 1.1)), (2, 0.6, (0.2, 1.2))],
+)
+def test_how_far_a_joint_may_sweep(joint, reach, span):
+    assert static.sweep_span(GANTRY, BOUNDS, None, MIDDLE, joint, reach) == pytest.approx(span)
+    end = MIDDLE[joint] + 0.5 * (span[1] - MIDDLE[joint])
+    low, high = static.sweep_span(GANTRY, BOUNDS, wall(joint, end + 0.05, -1.0), MIDDLE, joint, reach)
+    way = end - MIDDLE[joint]
+    assert low == pytest.approx(span[0]) and 0.8 * way <= high - MIDDLE[joint] <= way + 1e-9
+    with pytest.raises(InputError, match=f"joint '{GANTRY.active_names[joint]}' cannot do a ramp"):
+        static.sweep_span(GANTRY, BOUNDS, wall(joint, MIDDLE[joint]), MIDDLE, joint, reach)
+
+
+@pytest.mark.parametrize("joint", [0, 1, 2])
+def test_a_joint_needs_a_hundredth_to_sweep(joint):
+    low, high = static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, 0.00501)
+    assert (low, high) == pytest.approx((MIDDLE[joint] - 0.00501, MIDDLE[joint] + 0.00501), abs=1e-12)
+    with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' cannot do a ramp"):
+        static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, 0.00499)
+
+
+def test_ramps_of_joints_with_limits_of_their_own():
+    found = static.ramps(ROBOT, speeds=(0.1, 0.5), reach=0.4, margin=0.0, start=MIDDLE)
+    s = found.sample(400.0)
+    for k in range(3):
+        moves = np.abs(s.dq[:, k]) > 1e-9
+        low, high = static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, k, 0.4)
+        assert (s.q[:, k].min(), s.q[:, k].max()) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+        steady = moves & (np.abs(s.ddq[:, k]) < 1e-9)
+        a_max = 0.5 * BOUNDS.acceleration[k]
+        most = np.sqrt((high - low) * a_max / 3.0)
+        wanted = sorted({min(f * BOUNDS.velocity[k], most) for f in (0.1, 0.5)})
+        speeds = np.unique(np.round(s.dq[steady, k], 6))
+        np.testing.assert_allclose(speeds, [*(-x for x in wanted[::-1]), *wanted], atol=1e-5)
+        ramp = np.abs(s.ddq[moves, k])
+        assert ramp.max() <= a_max * (1 + 1e-6)
+        others = np.delete(s.q, k, axis=1)[moves]
+        assert np.ptp(others, axis=0).max() < 1e-9
+    np.testing.assert_allclose(s.q[[0, -1]], [MIDDLE, MIDDLE])
+    for speeds, reach in (((), 1.0), ((0.0,), 1.0), ((0.5,), 0.0)):
+        with pytest.raises(InputError, match="speeds of ramps"):
+            static.ramps(ROBOT, speeds=speeds, reach=reach)
+
+
+def test_static_poses_are_chosen_for_what_they_add():
+    tour = static.static_poses(ROBOT, poses=3, hold_s=0.5, seed=1, margin=0.0, start=MIDDLE)
+    knots = tour.curve.knots
+    q = tour.at(knots).q
+    np.testing.assert_allclose(q[[0, -1]], [MIDDLE, MIDDLE])
+    assert len(knots) == 9 and np.allclose(np.diff(knots)[1::2], 0.5)
+    held = q[1::2]
+    np.testing.assert_allclose(held, q[2::2])
+    steps = np.diff(knots)[::2]
+    for k, (a, b) in enumerate(zip([MIDDLE, *held[:-1]], held, strict=True)):
+        assert steps[k] == pytest.approx(static.time_between(BOUNDS, INDEX, a, b, static.SLOW))
+    pool = np.random.default_rng(1).uniform(BOUNDS.lower, BOUNDS.upper, (400, 3))
+    safe = [pose for pose in pool if not poses.fault_of(ROBOT, BOUNDS, None, CHI, pose)]
+    Y = regressor(ROBOT, np.array(safe), np.zeros((len(safe), 3)), np.zeros((len(safe), 3)))
+    Y = Y[:, :, np.abs(Y).max(axis=(0, 1)) > 0]
+    Y = Y / np.linalg.norm(Y, axis=(0, 1))
+    information, left = 1e-6 * np.eye(Y.shape[2]), list(range(len(safe)))
+    for pose in held[:3]:  # each adds most to what is known by then
+        best = max(left, key=lambda k: np.linalg.slogdet(information + Y[k].T @ Y[k])[1])
+        np.testing.assert_allclose(pose, safe[best])
+        information = information + Y[best].T @ Y[best]
+        left.remove(best)
+    for count, hold in ((0, 1.0), (1, 0.0)):
+        with pytest.raises(InputError, match="at least one and a positive time"):
+            static.static_poses(ROBOT, poses=count, hold_s=hold)

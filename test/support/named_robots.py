@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Robots for the tests of their descriptions."""
+"""A pneumatic cylinder in a robot file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Robots for the tests of their descriptions."""
+"""A URDF of an arm of three joints with a bracket and a flange."""
 
 from __future__ import annotations
 
