@@ -10,8 +10,10 @@ Hundsdorfer, 1999), of second order with any approximate Jacobian: here that of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
@@ -109,7 +111,13 @@ def simulate_tracking(model: ForwardDynamics, controller: JointController, comma
 
 
 def simulate_from(
-    model: ForwardDynamics, controller: JointController, command: Command, q: Array, dq: Array, at: Array, steps: int
+    model: ForwardDynamics,
+    controller: JointController,
+    command: Command,
+    q: Array,
+    dq: Array,
+    at: NDArray[Any],
+    steps: int,
 ) -> Array:
     """Return positions (steps + 1, B, n) from B states q, dq, (B, n), at samples `at` (B,) of the command on."""
     loop = ClosedLoop(model, controller, command)
