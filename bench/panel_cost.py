@@ -2,12 +2,13 @@
 
 """What an open panel costs the other nodes: recorder at 1 kHz and latency of the feedforward, with and without it.
 
-    ./dynid python bench/panel_cost.py [--seconds 10] [--rounds 5] [--chromium] [--json]
+    ./dynid python bench/panel_cost.py [--seconds 10] [--rounds 5] [--chromium] [--stop] [--json]
 
 Runs with and without the panel take turns, each with new processes. A client takes the panel's states as a browser
 does and gives its signs of life; --chromium opens the real page instead, which on this machine also draws in software.
 Printed are joint states that the recorder lost, and percentiles of the feedforward's latency
-(bench/feedforward_latency.py) while joint states come at 200 Hz, as medians over the rounds and as ratios.
+(bench/feedforward_latency.py) while joint states come at 200 Hz, as medians over the rounds and as ratios. --stop
+measures instead the time from a stop that is sent to its action at the server, with one and with all browser tabs open.
 """
 
 from __future__ import annotations
@@ -113,10 +114,10 @@ def panel(processes: Processes, folder: Path, robot: str, chromium: bool) -> Ite
     yield node
 
 
-def take_states(port: int, came: threading.Event) -> None:
-    """Take the stream of states, and give signs of life."""
+def take_states(port: int, came: threading.Event, token: str = "") -> None:
+    """Take the stream of states, as one of those with the token if it is given, and give signs of life."""
     stream, other = (http.client.HTTPConnection("127.0.0.1", port, timeout=30) for _ in range(2))
-    stream.request("GET", "/events?client=bench")
+    stream.request("GET", "/events?client=bench", headers={"X-Dynid-Token": token} if token else {})
     answer, last = stream.getresponse(), 0.0
     with contextlib.suppress(OSError, http.client.HTTPException):
         while line := answer.readline():
@@ -181,6 +182,39 @@ def latency(seconds: float, with_panel: bool, chromium: bool) -> dict[str, float
         return {key: float(found[key]) for key in ("median_ms", "p99_ms", "worst_ms")}
 
 
+def stop_latency(tabs: int, count: int = 200) -> dict[str, float]:
+    """Return percentiles of the time [ms] from sending a stop to its action, without nodes, states at 20 Hz to tabs."""
+    from ros2_dynid.preview.panel_rules import PanelAccess
+    from ros2_dynid.preview.panel_server import Address, PanelCallbacks, PanelServer
+
+    def act(action: str, request: object) -> str:
+        begun.append(time.perf_counter())
+        return action
+
+    begun: list[float] = []
+    server = PanelServer(Address("127.0.0.1"), PanelAccess(TOKEN), PanelCallbacks(str, str, act, lambda _: None))
+    came = [threading.Event() for _ in range(tabs)]
+    for event in came:
+        threading.Thread(target=take_states, args=(server.port, event, TOKEN), daemon=True).start()
+    state = {name: [0.123456] * len(JOINTS) for name in ("q", "effort", "predicted", "external", "ghost", "error")}
+    waits = []
+    for _ in range(count):
+        server.publish(state)
+        time.sleep(0.05)
+        line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        line.connect()
+        sent = time.perf_counter()
+        line.request("POST", "/do", json.dumps({"action": "stop"}), {"X-Dynid-Token": ""})
+        line.getresponse().read()
+        waits.append(1000.0 * (begun[-1] - sent))
+        line.close()
+    if not all(event.is_set() for event in came):
+        raise RuntimeError("a tab got no states")
+    server.close()
+    median, p99, worst = np.percentile(waits, [50, 99, 100])
+    return {f"stop_{tabs}_tabs_median_ms": median, f"stop_{tabs}_tabs_p99_ms": p99, f"stop_{tabs}_tabs_worst_ms": worst}
+
+
 def one(what: str, args: argparse.Namespace, with_panel: bool) -> dict[str, float]:
     """Measure once in a process of its own."""
     command = [sys.executable, __file__, "--once", what, "--seconds", str(args.seconds)]
@@ -211,6 +245,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=10.0, help="of each run")
     parser.add_argument("--rounds", type=int, default=5, help="runs of the latency with and without the panel")
     parser.add_argument("--chromium", action="store_true", help="open the page in Chromium on this machine")
+    parser.add_argument("--stop", action="store_true", help="measure the latency of a stop at the server")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--once", choices=("recorder", "latency"), help=argparse.SUPPRESS)
     parser.add_argument("--panel", action="store_true", help=argparse.SUPPRESS)
@@ -222,7 +257,7 @@ if __name__ == "__main__":
         figures = (recorder if args.once == "recorder" else latency)(args.seconds, args.panel, args.chromium)
         print(json.dumps(figures))
     else:
-        figures = main(args)
+        figures = stop_latency(1) | stop_latency(16) if args.stop else main(args)
         print(json.dumps(figures) if args.json else "\n".join(f"{k:26s} {v:.5g}" for k, v in figures.items()))
     sys.stdout.flush()
     os._exit(0)
