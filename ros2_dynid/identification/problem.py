@@ -152,7 +152,10 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
     law = choose_friction_law(robot, base, prepared, information, options.friction, options.method, plain)
     terms = hold_beyond(robot, law.terms, fastest_speeds(prepared))
     layout = law.information.layout
-    sensor = parse_sensor(options.torque_sensor).drive
+    second = None
+    if any(part.second is not None for part in law.prepared):
+        sensor = parse_sensor(options.torque_sensor).drive
+        second = two_sensors(robot, base, law.prepared, layout, terms, sensor)
     return Problem(
         robot,
         base,
@@ -162,7 +165,7 @@ def build_problem(robot: Robot, recordings: Sequence[Recording], options: Identi
         terms=terms,
         tried=law.trials,
         controller=_read_controller(options.controller, robot),
-        second=two_sensors(robot, base, law.prepared, layout, terms, sensor),
+        second=second,
         row_cutoff=cutoff,
         effort_delay=late,
     )
