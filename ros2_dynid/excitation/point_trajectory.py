@@ -37,6 +37,8 @@ TIME_WEIGHT = 1e-3
 """Weight of the duration [1/s] beside log(cost): of two equally good trajectories the shorter one wins."""
 POINT_ITERATIONS = 200
 """Steps of a stage."""
+GROWTH = (0.0, 0.0, 0.01, 0.1, 1.0)
+"""Share of the weight on S in each stage: with all of it from a random start the search ends in poor minima."""
 ATTEMPTS, DETOURS_AFTER = 40, 6
 CHECKED = 60
 """Samples per segment at which torques and distances are checked."""
@@ -118,7 +120,8 @@ def optimise_trajectory(
     Several random starts, the best of them refined with sharper criteria and heavier penalties; then the interpolation.
     If it had to slow points down, the search is repeated from there with tighter limits while there is time.
     """
-    full, problem = problem, replace(problem, penalty=replace(problem.penalty, chi=None))
+    full = problem
+    problem = replace(problem, penalty=replace(problem.penalty, chi=None), model=_weighted(problem.model, GROWTH[0]))
     candidates = []
     for k in range(starts):
         x = draw_variables(problem, rng)
@@ -131,8 +134,10 @@ def optimise_trajectory(
     for attempt, tight in enumerate((0.99, 0.97, 0.94, 0.9)):
         # Torques cost most and seldom bind: they join where the first attempt had to give way to them.
         chi = full.penalty.chi if attempt else None
-        problem = replace(full, penalty=replace(full.penalty, tight=tight, chi=chi))
+        last = replace(full, penalty=replace(full.penalty, tight=tight, chi=chi))
         for k, (p, weight) in enumerate(stages if attempt == 0 else stages[-2:]):
+            share = GROWTH[k] if attempt == 0 else 1.0
+            problem = replace(last, model=_weighted(full.model, share))
             until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
             x = descend(partial(problem.cost, p=p, weight=weight), x, clock, iterations, until)
             Q, D, _ = problem.states(x)
@@ -151,6 +156,11 @@ def optimise_trajectory(
             problem.model.robot.name,
         )
     return best[1:]
+
+
+def _weighted(model: EnergyModel, share: float) -> EnergyModel:
+    """Return the model with this share of its weight on S, all of it where cond(W) has none."""
+    return replace(model, lambda2=share * model.lambda2) if model.lambda1 > 0 else model
 
 
 def interpolate_points(

@@ -10,7 +10,8 @@ on (q1 of a robot whose first axis is vertical) are no variables.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ from ros2_dynid.model.robot import Array, Robot
 OPTIMISERS = ("gradient", "nelder-mead", "quasi-newton", "powell")
 """The default, and the three of Gautier 1992, section 4.3."""
 SCIPY_NAMES = {"nelder-mead": "Nelder-Mead", "quasi-newton": "BFGS", "powell": "Powell"}
+SHARE_OF_STARTS = 0.5
+"""Share of the time budget for the starts; the rest is for the growing weight on S."""
+GROWTH = (0.01, 0.1, 1.0)
+"""Shares of the weight on S, one after the other."""
+NUDGE = 1e-2
+"""Standard deviation of what moves the variables away from limits; they are of the order of 1."""
 SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)
 """Exponents p of the smooth criteria, one stage each."""
 
@@ -140,7 +147,9 @@ def optimise_points(
 ) -> tuple[Array, Array]:
     """Return the best points q, dq, shape (r + 1, n), found from several random starts within the time budget.
 
-    The variables start from normal random sequences, as in Gautier 1992. The paper's own optimisers make one start.
+    The variables start from normal random sequences, as in Gautier 1992; each start is polished for cond(W) alone, and
+    from the best one on the weight on S grows to its value: both together from a random start end in poor minima. The
+    paper's own optimisers make one start.
     """
     if optimiser not in OPTIMISERS:
         raise InputError(f"unknown optimiser {optimiser!r}", f"choose from {', '.join(OPTIMISERS)}")
@@ -150,23 +159,56 @@ def optimise_points(
         x = _seed_optimiser(model, substitution, rng.standard_normal(substitution.size), clock, optimiser, measure)
         return substitution.points(x)
 
+    grows = model.lambda1 > 0 and model.lambda2 > 0
+    plain = replace(model, lambda2=0.0) if grows else model
+    candidates = []
+    for k in range(starts):
+        first = substitution.points(rng.standard_normal(substitution.size))
+        share = (SHARE_OF_STARTS if grows else 1.0) * (k + 1) / starts
+        q, dq = polish_points(plain, substitution, *first, clock, iterations=iterations // 2, until=share)
+        candidates.append((plain.cost(q, dq), k, q, dq))
+        clock.report(f"start {k + 1} of {starts}: cost {min(candidates)[0]:.4g}")
+    _, _, q, dq = min(candidates)
+    best = (model.cost(q, dq), q, dq)
+    for growth in GROWTH if grows else ():
+        weighted = replace(model, lambda2=growth * model.lambda2)
+        q, dq = polish_points(weighted, substitution, q, dq, clock, rng=rng, iterations=iterations)
+        best = min(best, (model.cost(q, dq), q, dq), key=lambda found: found[0])
+        clock.report(f"{100 * growth:g} % of the weight on S: cost {best[0]:.4g}")
+    return best[1:]
+
+
+def polish_points(
+    model: EnergyModel,
+    substitution: Substitution,
+    q: Array,
+    dq: Array,
+    clock: TimeBudget,
+    *,
+    rng: np.random.Generator | None = None,
+    iterations: int = 250,
+    until: float = 1.0,
+) -> tuple[Array, Array]:
+    """Return points near q, dq that cost less, by descents with sharper and sharper criteria.
+
+    rng: moves the variables a little first, since a point at a limit has no derivative that would lead away from it.
+    until: fraction of the budget that may be spent.
+    """
+
     def cost(p: float, x: Array) -> tuple[float, Array]:
         q, dq = substitution.points(x)
         value, gq, gdq = model.log_cost(q, dq, p)
         return value, substitution.back(x, gq, gdq)
 
-    candidates = []
-    for k in range(starts):
-        x = rng.standard_normal(substitution.size)
-        x = descend(lambda z: cost(SHARPNESS[0], z), x, clock, iterations // 2, until=0.5 * (k + 1) / starts)
-        candidates.append((model.cost(*substitution.points(x)), k, x))
-        clock.report(f"start {k + 1} of {starts}: cost {min(candidates)[0]:.4g}")
-    best = min(candidates)
+    best = (model.cost(q, dq), q, dq)
+    x = substitution.variables(q, dq)
+    if rng is not None:
+        x += NUDGE * rng.standard_normal(substitution.size)
     for p in SHARPNESS:
-        x = descend(lambda z, p=p: cost(p, z), best[2], clock, iterations)  # type: ignore[misc]
-        best = min(best, (model.cost(*substitution.points(x)), -1, x), key=lambda item: item[0])
-        clock.report(f"p = {p:g}: cost {best[0]:.4g}")
-    return substitution.points(best[2])
+        x = descend(partial(cost, p), x, clock, iterations, until)
+        q, dq = substitution.points(x)
+        best = min(best, (model.cost(q, dq), q, dq), key=lambda found: found[0])
+    return best[1:]
 
 
 def _seed_optimiser(

@@ -202,16 +202,41 @@ def test_the_page_is_what_the_script_prints(script, tmp_path):
         assert (tmp_path / image).stat().st_size > 1000
 
 
-def test_stored_optima_are_within_their_limits_and_a_short_search_comes_near():
+def test_stored_points_are_within_their_limits():
     script = module("gautier_khalil_1992")
-    for name, points in stored("gautier_khalil_1992").items():
-        if name.startswith("optimum"):
-            assert np.abs(points["q"]).max() <= script.POSITION * (1 + 1e-12)
-            assert np.abs(points["dq"]).max() <= script.SPEED * (1 + 1e-12)
-    kept = stored("gautier_khalil_1992")["optimum 20 0"]
-    found = script.optimum(20, 0.0, starts=2, iterations=60)
-    ours, theirs = (script.condition_by(script.model().W(x["q"], x["dq"])) for x in (found, kept))
-    assert float(theirs) <= float(ours) * 1.05 and float(ours) < 3.0 * float(theirs)
+    found = stored("gautier_khalil_1992")
+    for name in ("front 15", "front 30", "optimum 20 0", "optimum 50 0", "shrunk"):
+        assert np.abs(found[name]["q"]).max() <= script.POSITION * (1 + 1e-12)
+        assert np.abs(found[name]["dq"]).max() <= script.SPEED * (1 + 1e-12)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("rows", [15, 30])
+def test_the_code_reaches_the_stored_cost_of_every_weight_on_S(rows):
+    script = module("gautier_khalil_1992")
+    kept = {key: np.array(value) for key, value in stored("gautier_khalil_1992")[f"front {rows}"].items()}
+    limit, speed, rng = np.full(3, script.POSITION), np.full(3, script.SPEED), np.random.default_rng(0)
+    for k, weight in enumerate(script.WEIGHTS):
+        near = k - 1 if k else 1  # from the points of the weight beside it
+        substitution = script.Substitution(-limit, limit, speed, script.FREE, kept["q"][near])
+        model, clock = script.model(weight), script.TimeBudget(3600.0)
+        points = kept["q"][near], kept["dq"][near]
+        found = script.polish_points(model, substitution, *points, clock, rng=rng, iterations=60)
+        cost, stored_cost = model.cost(*found), model.cost(kept["q"][k], kept["dq"][k])
+        assert 0.85 * stored_cost < cost < 1.15 * stored_cost, f"weight {weight}: run the script without --stored"
+
+
+@pytest.mark.timeout(600)
+def test_the_code_reaches_the_stored_cost_of_20_rows_and_of_the_planned_trajectory():
+    script, kept = module("gautier_khalil_1992"), stored("gautier_khalil_1992")
+    points = [script.optimum(20, 0.0, starts=2, iterations=100), kept["optimum 20 0"]]
+    ours, theirs = (script.condition_by(script.model().W(x["q"], x["dq"])) for x in points)
+    assert theirs <= 1.05 * ours and ours < 2.0 * theirs
+    again, before = script.planned(), kept["planned"]
+    weighted = script.model(script.WEIGHT)
+    ours, theirs = (weighted.cost(*(np.array(x[key])[1:-1] for key in ("q", "dq"))) for x in (again, before))
+    assert 0.85 * theirs < ours < 1.15 * theirs
+    assert again["knots"][-1] == pytest.approx(before["knots"][-1], rel=0.1)
 
 
 def test_stored_motions_in_open_loop_and_rates_are_found_anew():
