@@ -41,23 +41,28 @@ def saved(file, *angles):
 
 
 @pytest.mark.timeout(120)
-def test_plans_stay_in_the_box_and_ways_that_leave_it_are_refused(tmp_path):
+def test_plans_stay_in_the_box_and_off_obstacles_and_ways_that_leave_it_are_refused(tmp_path):
     urdf = tmp_path / "arm.urdf"
     urdf.write_text(ARM)
     folder = tmp_path / "trajectories"
     folder.mkdir()
     saved(folder / "level.yaml", 0.0, 0.2, 0.0)
     saved(folder / "down.yaml", 0.0, 0.9, 0.0)
+    saved(folder / "up.yaml", 0.0, -0.9, 0.0)
+    around = tmp_path / "around.yaml"
+    around.write_text("obstacles: [{name: lamp, sphere: 0.1, at: [0.5, 0, 1.13]}]")
     with graph(tmp_path, str(urdf)) as made:
         made.start("sim_robot", start="[3.0, 0.0]")  # level, but on the other side
-        made.start("excitation", workspace=str(BOX))
+        made.start("excitation", workspace=str(BOX), obstacles=str(around))
         made.ready("sim_robot", "excitation")
         client = made.client
         client.position()
         with pytest.raises(ClientError, match="not safe: fore and plane 5 come within"):
             client.call(PlanExcitation, "excitation/plan", file=["down.yaml"])
+        with pytest.raises(ClientError, match="not safe: fore and lamp come within"):
+            client.call(PlanExcitation, "excitation/plan", file=["up.yaml"])
         planned = client.call(PlanExcitation, "excitation/plan")
-        robot, shapes = surroundings(made.robot, urdf, box=BOX)
+        robot, shapes = surroundings(made.robot, urdf, box=BOX, obstacles=around)
         q = np.array([point.positions for point in planned.trajectory.points])
         assert clearance(robot, shapes, q)[0] >= shapes.margin - 1e-3
         client.call(PlanExcitation, "excitation/plan", file=["level.yaml"])
