@@ -337,6 +337,25 @@ def test_new_gains_payload_and_parameters_fade_in(laws, model, tmp_path):
     assert np.allclose(law.torque, before)
 
 
+def test_new_parameters_of_springs_are_taken(laws, tmp_path):
+    rng = np.random.default_rng(14)
+    robot = with_forces(arm()[0])
+    q, still = 0.3 * rng.uniform(-1, 1, 6), np.zeros(6)
+    first = rng.uniform(0.5, 1.5, len(standard_names(robot)))
+    other = first.copy()
+    other[14 * robot.n :] *= rng.uniform(1.5, 2.0, len(first) - 14 * robot.n)  # the springs alone
+    for name, chi in (("first", first), ("other", other)):
+        (tmp_path / name).write_bytes(runtime_bytes(robot, chi))
+    law = follower(laws, tmp_path / "first", limits=1e6, rates=1e12)
+    assert law.start(q)
+    for name, chi in (("first", first), ("other", other)):
+        assert law.parameters(str(tmp_path / name).encode())
+        settle(law, q, still, reference=(q, still, still))
+        expected = gravity_torque(robot, chi, q[None])[0] + by_joint(robot, chi)[:, OFF]
+        assert np.allclose(law.torque, expected, rtol=1e-9, atol=1e-9)
+    assert np.abs(gravity_torque(robot, other, q[None]) - gravity_torque(robot, first, q[None])).max() > 0.1
+
+
 def test_wrong_settings_are_refused(laws, model):
     for wrong in ({"kp": -1.0}, {"kd": np.nan}, {"limits": np.inf}, {"limits": 0.0}, {"rates": -1.0}, {"ramp": -1.0}):
         with pytest.raises(AssertionError):
