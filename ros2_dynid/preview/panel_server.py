@@ -174,9 +174,8 @@ class PanelServer:
         app.add_routes([web.get("/plan", self._send_text), web.get("/events", self._send_events)])
         app.add_routes([web.post("/do", self._do)])
         app.on_response_prepare.append(_forbid_frames)
-        quiet = logging.getLogger("ros2_dynid.panel")
+        quiet = logging.Logger("panel")  # of requests that are damaged
         quiet.addHandler(logging.NullHandler())
-        quiet.propagate = False
         runner = web.AppRunner(
             app, access_log=None, logger=quiet, keepalive_timeout=PATIENCE_S, lingering_time=0.0, shutdown_timeout=0.1
         )
