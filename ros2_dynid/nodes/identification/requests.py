@@ -74,9 +74,8 @@ def _plain_options(message: OptionsMessage, sensor: str) -> dict[str, Plain]:
     if message.columns:
         reading["columns"] = _columns(message.columns)
     preparation = given_fields(message, _names(PreparationOptions) - {"gains"}) | {"gains": _gains(message)}
-    model = given_fields(
-        message, ("friction", "prior", "sensor", "torque_sensor", "controller", "distance", "essential_std")
-    )
+    names = ("friction", "prior", "sensor", "torque_sensor", "controller", "distance", "essential_std", "significant")
+    model = given_fields(message, names)
     return {
         "sensor": sensor,
         **model,

@@ -62,6 +62,11 @@ def test_identify(flag):
     assert identify_request(goal, ROBOT, ["a", "b"], ["c"], "wls", "motor") == expected
 
 
+def test_parameters_that_are_not_significant_are_dropped_on_request():
+    goal = Identify.Goal(options=OptionsMessage(significant=[0.01]))
+    assert identify_request(goal, ROBOT, ["a"], [], "ols", "motor").options.significant == 0.01
+
+
 def test_a_goal_that_names_no_method_and_no_sensor_has_those_of_the_node():
     options = identify_request(Identify.Goal(), ROBOT, ["a"], [], "ols", "elbow=link").options
     assert options == IdentifyOptions(method=Method.OLS, sensor="elbow=link")
