@@ -93,6 +93,7 @@ def patched_mjcf(
     places, notes = _places(text), []
     edits: list[Edit] = []
     new: list[str] = []
+    converted: list[str] = []
     for drive in drives:
         if drive.joint not in places.joints:
             hint = "give the file that defines it, not one that includes it"
@@ -107,8 +108,10 @@ def patched_mjcf(
             new.append(f'<position name="{drive.joint}" joint="{drive.joint}" {attributes}/>')
             continue
         if actuators[0].name != "position":
-            notes.append(f"the <{actuators[0].name}> of {drive.joint} is a <position> now: its ctrl is a position")
+            converted.append(f"the <{actuators[0].name}> of {drive.joint}")
         edits.append(_actuator_edit(text, actuators[0], values, source))
+    if converted:
+        notes.append(f"position actuators now, whose ctrl is a position: {', '.join(converted)}")
     if new:
         edits.append(_new_actuators(text, places, new))
     return edited(text, edits), notes

@@ -267,24 +267,34 @@ def covariance(fit: Fit) -> Array:
     """Return the covariance of the ratios of the first variant, shape (n, K, K).
 
     Stretches are independent, samples are not: H^-1 (sum of the products of the stretches' gradients) H^-1, in which
-    what was known beforehand is one more observation. Infinite where the data say nothing, zero where fixed.
+    what was known beforehand is one more observation. Infinite where the data say nothing, zero where fixed. A ratio at
+    its bound has the variance that it would have beside the others, and does not change theirs.
     """
     K, _, n = fit.drives.ratios.shape
     C = np.zeros((n, K, K))
     positive = nonnegative(fit.drives.terms)
     for j in range(n):
-        x, H = fit.drives.ratios[:, 0, j], fit.normal.H[0, j]
-        free = fit.free[:, 0, j] & ~(positive & (x <= 0.0))
-        told = np.flatnonzero(free & (np.diag(H) > 0.0))
-        silent = np.flatnonzero(free & (np.diag(H) <= 0.0))
-        scale = np.sqrt(np.diag(H)[told])
-        inverse = np.linalg.pinv(H[np.ix_(told, told)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
-        inverse /= np.outer(scale, scale)
-        g = fit.normal.gradients[0, :, j][:, told]
-        used = np.any(fit.normal.counts[0] > 0, axis=1)
-        scatter = g.T @ g * (used.sum() / max(used.sum() - len(told), 1))
-        if fit.prior is not None:
-            scatter += np.diag(fit.prior.weight[told, j] * fit.normal.costs[0, :, j].sum() / used.sum())
-        C[j][np.ix_(told, told)] = inverse @ scatter @ inverse
+        informed = fit.free[:, 0, j] & (np.diag(fit.normal.H[0, j]) > 0.0)
+        bound = informed & positive & (fit.drives.ratios[:, 0, j] <= 0.0)
+        inside = np.flatnonzero(informed & ~bound)
+        C[j][np.ix_(inside, inside)] = _sandwich(fit, j, inside)
+        if bound.any():
+            everything = np.flatnonzero(informed)
+            C[j][bound, bound] = np.diag(_sandwich(fit, j, everything))[bound[everything]]
+        silent = fit.free[:, 0, j] & ~informed
         C[j][silent, silent] = np.inf
     return C
+
+
+def _sandwich(fit: Fit, j: int, told: NDArray[np.intp]) -> Array:
+    """Return the covariance of joint j's ratios `told`, the others fixed."""
+    H = fit.normal.H[0, j]
+    scale = np.sqrt(np.diag(H)[told])
+    inverse = np.linalg.pinv(H[np.ix_(told, told)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
+    inverse /= np.outer(scale, scale)
+    g = fit.normal.gradients[0, :, j][:, told]
+    used = np.any(fit.normal.counts[0] > 0, axis=1)
+    scatter = g.T @ g * (used.sum() / max(used.sum() - len(told), 1))
+    if fit.prior is not None:
+        scatter += np.diag(fit.prior.weight[told, j] * fit.normal.costs[0, :, j].sum() / used.sum())
+    return np.asarray(inverse @ scatter @ inverse)
