@@ -17,6 +17,7 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
 from ros2_dynid.identification.validation.cross_validation import HeldOut
+from ros2_dynid.identification.validation.other_motions import unknown_share
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, Comparison, compare_torques, torque_errors
 from ros2_dynid.identification.validation.verdict import (
     Level,
@@ -114,5 +115,6 @@ def judge_estimate(problem: Problem, candidates: Candidates, choice: Choice) -> 
             whiteness=choice.fitted.whiteness,
             seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
             terms=problem.terms,
+            other_motion=unknown_share(robot, problem.base, candidates.estimate, problem.prepared),
         )
     )

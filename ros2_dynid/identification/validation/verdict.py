@@ -47,6 +47,7 @@ class VerdictThresholds:
     significance: standard deviations that are no chance. mostly_prior: share of a parameter that comes from the prior,
     from which it is named. condition: of W, above which an optimised trajectory would do better; those reach some tens.
     coverage: share of held-out rows inside the 95 % band below which the error bars do not hold.
+    other_motion: expected error on motion of another kind over the held-out one from which it is told, as overfit is.
     colour_chance, colour_correlation: chance below which, and correlation above which, errors are not random in time.
     short: recordings of less [s] could be longer. listed: names in a remark, at most.
     """
@@ -66,6 +67,7 @@ class VerdictThresholds:
     mostly_prior: float = 0.5
     condition: float = 300.0
     coverage: float = 0.9
+    other_motion: float = 2.0
     colour_chance: float = 0.01
     colour_correlation: float = 0.2
     short: float = 60.0
@@ -136,7 +138,8 @@ class Evidence:
 
     fit, held_out, prior_error: of the data used, of held-out data (None: there are none), of the a priori model;
     tested: what the held-out data are, in words, or why there are none; same_motion: they repeat the motion fitted to;
-    delay of the effort with std [s]; seconds: length of the recordings.
+    delay of the effort with std [s]; seconds: length of the recordings. other_motion: share of the torque that is not
+    known where positions, speeds and accelerations are combined otherwise (`other_motions`).
     """
 
     joints: tuple[JointEvidence, ...]
@@ -150,6 +153,7 @@ class Evidence:
     delay_std: float = np.inf
     seconds: float = np.inf
     same_motion: bool = False
+    other_motion: float = 0.0
 
 
 def gather_evidence(
@@ -164,6 +168,7 @@ def gather_evidence(
     whiteness: Mapping[str, Whiteness] | None = None,
     seconds: float = np.inf,
     terms: Sequence[FrictionTerm] = (),
+    other_motion: float = 0.0,
     thresholds: VerdictThresholds = DEFAULTS,
 ) -> Evidence:
     """Return the evidence of an estimate from the information it was fitted to; terms: of its friction law."""
@@ -199,6 +204,7 @@ def gather_evidence(
         estimate.delay_std,
         seconds,
         held_out.left_out is LeftOut.SAME_MOTION,
+        other_motion,
     )
 
 
@@ -266,6 +272,7 @@ def give_verdict(evidence: Evidence, thresholds: VerdictThresholds = DEFAULTS) -
     remarks = [
         *_remark_on_model(evidence, joints, thresholds),
         *joints,
+        *_remark_on_other_motion(evidence, thresholds),
         *_remark_on_coloured_errors(evidence.joints, thresholds),
         *_remark_on_known_parameters(evidence.parameters, thresholds),
         *_remark_on_poorly_known(evidence, thresholds),
@@ -310,6 +317,19 @@ def _remark_on_model(evidence: Evidence, joints: Sequence[Remark], thresholds: V
         text = "the model does not hold beyond the motion that it was fitted to: record longer, and more varied motion"
         remarks.append(Remark(Level.PROBLEM if tested > thresholds.badly_overfit * fit else Level.WARNING, text))
     return remarks
+
+
+def _remark_on_other_motion(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
+    """Say where motion of another kind asks for what the recorded one leaves open; held-out stretches do not tell."""
+    error = evidence.fit if evidence.held_out is None else evidence.held_out
+    expected = float(np.hypot(error, evidence.other_motion))
+    if expected <= thresholds.other_motion * error:
+        return []
+    text = (
+        f"motion of another kind may have an error of {_format_size(100 * expected)} % or more: the recorded one "
+        "leaves combinations of position, speed and acceleration open; record more varied motion (dynid excite)"
+    )
+    return [Remark(Level.WARNING, text)]
 
 
 def _remark_on_joints(evidence: Evidence, thresholds: VerdictThresholds) -> list[Remark]:
