@@ -9,8 +9,12 @@ import pytest
 
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.from_last_link import identify_from_last_link
+from ros2_dynid.identification.estimators.joint_by_joint import recursive
+from ros2_dynid.identification.regression.estimate import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
@@ -58,6 +62,25 @@ def test_a_body_is_found_from_the_torques_of_its_joint_and_those_behind():
     behind = [name for name in truth if name.endswith(("_3", "_4"))]
     assert behind and all(found[name] == pytest.approx(truth[name], abs=1e-11) for name in behind)
     assert any(abs(found[name] - truth[name]) > 1e-3 for name in truth if name not in behind)
+
+
+def test_the_method_recursive_finds_the_same_from_the_same_noisy_rows():
+    robot = load_robot("stanford")
+    truth, (q, dq, ddq), tau = recorded(robot)
+    tau += 0.01 * np.random.default_rng(2).standard_normal(tau.shape)
+    names, matrix, labels = combination_matrix(robot)
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    W = regressor(robot, q, dq, ddq)[:, :, [place[name] for name in names]] @ np.linalg.pinv(matrix)
+    feels = tuple(np.flatnonzero(np.abs(W[:, j]).max(axis=0) > 1e-9) for j in range(robot.n))
+    blocks = []
+    for k in range(10):
+        at = slice(20 * k, 20 * k + 20)
+        R = tuple(np.column_stack((W[at, j][:, columns], tau[at, j])) for j, columns in enumerate(feels))
+        blocks.append(Block(R, np.full(robot.n, 20), float(k), k + 1.0))
+    shipped = recursive(Information(tuple(blocks), feels, ColumnLayout(len(labels)))).value
+    found = identify_from_last_link(robot, q, dq, ddq, tau).value
+    np.testing.assert_allclose(list(found.values()), shipped, atol=1e-10)
+    assert max(abs(found[name] - truth[name]) for name in truth) > 1e-4
 
 
 def test_motions_and_robots_without_an_answer_are_refused():
