@@ -169,8 +169,8 @@ def servo_verdict(servo: ServoModel, trivial: Array, still: Array) -> tuple[Rema
     worse = [name for name, error, rests in rows if not rests and servo.errors["whole"][name] > error]
     if worse:
         text = (
-            f"the model moves {', '.join(worse)} no nearer to the recording than its commands are: check joint order, "
-            "units and time stamps of the references"
+            f"the model moves {', '.join(worse)} no nearer to the recording than its commands are: fit to motion as "
+            "fast as it, or check joint order, units and time stamps of the references"
         )
         remarks.append(Remark(Level.PROBLEM, text))
     untold = [name for name, told in zip(servo.joints, servo.scale_told, strict=True) if not told]
