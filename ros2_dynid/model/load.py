@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
-from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
+from ros2_dynid.errors import InputError, MissingPackageError, Option, Text, suggest
 from ros2_dynid.model.files import MAX_YAML, as_mapping, parse_yaml, read_bytes
 from ros2_dynid.model.from_mjcf import robot_from_mjcf
 from ros2_dynid.model.from_urdf import ChainOptions, robot_from_urdf_string
@@ -112,7 +112,7 @@ def find_robot_file(path: str | Path) -> Path:
     if text not in shipped:
         raise InputError(
             f"there is no file {text!r} and no shipped robot of that name",
-            f"give a URDF or robot file, or one of {', '.join(sorted(shipped))}",
+            f"give a URDF or robot file, or a shipped robot: {suggest(text, sorted(shipped))}",
         )
     return shipped[text]
 

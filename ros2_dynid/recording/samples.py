@@ -168,7 +168,8 @@ def cut(samples: Samples, start: float | None = None, end: float | None = None) 
         raise InputError(f"the cut from {start} s to {end} s is empty", "give a start before the end", samples.source)
     keep = (samples.t >= lower) & (samples.t <= upper)
     if not keep.any():
-        what = f"no sample lies between {lower:g} and {upper:g} s"
+        ends = ("the start" if start is None else f"{start:g} s", "the end" if end is None else f"{end:g} s")
+        what = f"no sample lies between {ends[0]} and {ends[1]}"
         hint = (
             f"the recording lasts from {samples.t.min():g} to {samples.t.max():g} s" if len(samples) else "it is empty"
         )

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import ros2_dynid as dynid
+from browser import browser
 from pages import ROOT
 
 pytest.importorskip("sphinx")
@@ -30,6 +31,7 @@ def test_the_site_builds_and_is_complete(tmp_path: Path) -> None:
     every_page_is_there(site)
     the_first_page_leads_to_all_pages_of_the_folder(site)
     the_reference_documents_every_public_name(site)
+    no_page_is_wider_than_its_window(site)
 
 
 def built(folder: Path) -> Path:
@@ -61,6 +63,16 @@ def the_reference_documents_every_public_name(site: Path) -> None:
         names = f"(?:{name}|{getattr(kind, '__name__', name)})"  # some are exported under a name of their own
         assert name == "__version__" or re.search(rf'id="ros2_dynid\.[\w.]*{names}"', page), name
     assert "tau = Y chi" in page and "system-message" not in page
+
+
+def no_page_is_wider_than_its_window(site: Path) -> None:
+    """On a screen and on a phone: what is wide scrolls in its own frame."""
+    with browser() as chromium:
+        for width in (1280, 400):
+            window = chromium.new_page(viewport={"width": width, "height": 900})
+            for page in sorted(site.glob("*.html")):
+                window.goto(page.as_uri())
+                assert window.evaluate("document.documentElement.scrollWidth") <= width, (page.name, width)
 
 
 def test_rosdoc2_finds_the_sources() -> None:

@@ -116,7 +116,7 @@ def test_cutting_by_the_tables_own_time(tmp_path):
     rows = "\n".join(f"{100 + k},{k}" for k in range(10))
     file = write(tmp_path / "a.csv", f"time,a.position\n{rows}\n")
     assert load_samples(file, start=103, end=105).q[:, 0].tolist() == [3, 4, 5]
-    with pytest.raises(InputError, match="no sample lies between 0 and 5 s; the recording lasts from 100 to 109 s"):
+    with pytest.raises(InputError, match="no sample lies between 0 s and 5 s; the recording lasts from 100 to 109 s"):
         load_samples(file, start=0, end=5)
     with pytest.raises(InputError, match="give a start before the end"):
         load_samples(file, start=5, end=0)

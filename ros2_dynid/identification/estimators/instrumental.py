@@ -91,7 +91,7 @@ def refuse_shared_noise(prepared: Prepared, names: tuple[str, ...]) -> None:
     if share[worst] > IN_BAND:
         what = (
             f"joint {names[worst]!r}: the encoder's noise lies within the band of its motion "
-            f"({100 * share[worst]:.2g} % of the acceleration), so that no instrument is without it"
+            f"({100 * share[worst]:.2g} % of the acceleration), and instruments made from the positions have it too"
         )
         hint = Text(
             "record the commanded positions too (NAME.reference), move faster, or use ", Option("method", "wls")

@@ -26,7 +26,7 @@ from ros2_dynid.identification.validation.sensor_side import SensorSide, find_li
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, Whiteness
 from ros2_dynid.model.efforts import sensor_name
 from ros2_dynid.model.friction_kinds import FrictionTerm
-from ros2_dynid.model.parameters import group_of, split_name
+from ros2_dynid.model.parameters import group_of, split_name, unit_of
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -82,7 +82,7 @@ class JointEvidence:
     """A joint: rms of its torque and of its noise [N.m or N], relative errors in the fit and on held-out data.
 
     noise: what is left when its own rows alone are fitted, so neither more data nor better parameters remove it;
-    coloured: its errors are not random in time.
+    coloured: its errors are not random in time; unit: of its torque.
     """
 
     name: str
@@ -91,6 +91,7 @@ class JointEvidence:
     fit: float
     held_out: float | None = None
     coloured: bool = False
+    unit: str = "N.m"
 
     @property
     def error(self) -> float:
@@ -189,8 +190,9 @@ def gather_evidence(
             fit[name].relative,
             tested[name].relative if tested else None,
             name in coloured,
+            unit_of(robot, f"off{number}"),
         )
-        for j, name in enumerate(names)
+        for j, (number, name) in enumerate(zip(robot.active, names, strict=True))
     )
     return Evidence(
         joints,
@@ -344,7 +346,7 @@ def _remark_on_joints(evidence: Evidence, thresholds: VerdictThresholds) -> list
         level = Level.PROBLEM if unknown and carries else Level.WARNING
         where = "" if joint.held_out is None else " on held-out data"
         name = f"{joint.name} is not known" if unknown else joint.name
-        torque = f"{100 * joint.error:.0f} % of its torque ({_format_size(joint.torque)} rms)"
+        torque = f"{100 * joint.error:.0f} % of its torque ({_format_size(joint.torque)} {joint.unit} rms)"
         remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_suggest_cure(joint, thresholds)}"))
     return remarks
 
@@ -361,7 +363,7 @@ def _suggest_cure(joint: JointEvidence, thresholds: VerdictThresholds) -> str:
             "any model of this kind leaves as much, and not at random: check its effort sensor, its coupling to other "
             "joints, and friction beyond Fv and Fc"
         )
-    noise = f"its noise is {_format_size(joint.noise)} rms"
+    noise = f"its noise is {_format_size(joint.noise)} {joint.unit} rms"
     return f"{noise}: only larger torques (faster motion, a load) or a better sensor help"
 
 

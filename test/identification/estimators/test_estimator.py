@@ -136,7 +136,7 @@ def test_noise_that_instruments_share_is_looked_for_in_every_recording():
     spoilt = replace(quiet, spectrum=loud, source="loud")
     build_estimator(Method.IV, problem_of(quiet))
     for method in (Method.IV, Method.IDIM_IV):
-        with pytest.raises(InputError, match=r"loud: joint .*no instrument is without it"):
+        with pytest.raises(InputError, match=r"loud: joint .*instruments made from the positions have it too"):
             build_estimator(method, problem_of(quiet, spoilt))
 
 

@@ -507,13 +507,13 @@ def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period():
 @pytest.mark.parametrize(
     ("joint", "words"),
     [
-        ({"torque": 123.4, "held_out": 0.516}, "52 % of its torque (123 rms) is not predicted on held-out data"),
-        ({"torque": 45.67, "held_out": 0.516}, "52 % of its torque (46 rms)"),
-        ({"torque": 20.0, "held_out": None, "fit": 0.3}, "30 % of its torque (20 rms) is not predicted;"),
+        ({"torque": 123.4, "held_out": 0.516}, "52 % of its torque (123 N.m rms) is not predicted on held-out data"),
+        ({"torque": 45.67, "held_out": 0.516}, "52 % of its torque (46 N.m rms)"),
+        ({"torque": 20.0, "held_out": None, "fit": 0.3}, "30 % of its torque (20 N.m rms) is not predicted;"),
         ({"torque": 20.0, "noise": 0.5, "fit": 0.3, "held_out": 0.4}, "its rows alone fit to 2.5 %"),
         ({"torque": 1.0, "noise": 1.234, "fit": 2.0, "held_out": 3.0}, "its rows alone fit to 123 %"),
         ({"torque": 20.0, "noise": 0.5, "fit": 0.1, "held_out": 0.4}, "in the fit it is 10 %"),
-        ({"torque": 20.0, "noise": 5.0, "fit": 0.3, "held_out": 0.4}, "its noise is 5 rms"),
+        ({"torque": 20.0, "noise": 5.0, "fit": 0.3, "held_out": 0.4}, "its noise is 5 N.m rms"),
     ],
 )
 def test_remarks_have_the_figures_of_their_joint(joint, words):
