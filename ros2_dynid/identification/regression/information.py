@@ -346,6 +346,33 @@ def different_motion(information: Information) -> Information:
     return Information(information.phases, information.columns, information.layout)
 
 
+def number_by_size(information: Information) -> Information:
+    """Return the same rows with recordings numbered by their size, so that folds do not depend on the order given.
+
+    Motions that several recordings have are numbered by the smallest of those.
+    """
+    size: dict[int, tuple[int, float]] = {}
+    for block in information.blocks:
+        rows, square = size.get(block.recording, (0, 0.0))
+        square += sum(float(R[:, -1] @ R[:, -1]) for R in block.R)
+        size[block.recording] = (rows + int(block.rows.sum()), square)
+    rank = {recording: k for k, recording in enumerate(sorted(size, key=size.__getitem__))}
+    motions: dict[int, int] = {}
+    for block in information.blocks:
+        if block.motion is not None:
+            number = block.motion[0]
+            motions[number] = min(motions.get(number, rank[block.recording]), rank[block.recording])
+    blocks = (
+        replace(
+            block,
+            recording=rank[block.recording],
+            motion=None if block.motion is None else (motions[block.motion[0]], block.motion[1]),
+        )
+        for block in information.blocks
+    )
+    return replace(information, blocks=tuple(blocks), joint_triangles=None)
+
+
 def block_folds(information: Information, count: int) -> list[list[int]]:
     """Return the blocks of each fold: contiguous stretches of time with about the same number of rows in motion.
 

@@ -22,7 +22,13 @@ import numpy as np
 from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate, Triangle
-from ros2_dynid.identification.regression.information import Information, block_folds, compressed, different_motion
+from ros2_dynid.identification.regression.information import (
+    Information,
+    block_folds,
+    compressed,
+    different_motion,
+    number_by_size,
+)
 from ros2_dynid.identification.regression.least_squares import (
     TOLERANCE,
     joint_errors,
@@ -135,7 +141,7 @@ def select_prior_weight(
     errors = _held_out_errors(information, estimate, prior, folds, limits.weights, None)
     as_estimated = _select_weight(errors, limits.weights, limits, force=force)
     if as_estimated.weight == 0.0:
-        return _weaken(as_estimated, errors, limits)
+        return _weaken(as_estimated, information, estimate, prior, limits)
     if served is None:
         return as_estimated
     reach = limits.consistent_range
@@ -146,7 +152,7 @@ def select_prior_weight(
     choice = _select_weight(of_served, near, limits)
     if choice.weight > 0.0:
         return replace(choice, consistent=True)
-    return as_estimated if force else _weaken(replace(choice, consistent=True), errors, limits)
+    return as_estimated if force else _weaken(replace(choice, consistent=True), information, estimate, prior, limits)
 
 
 def _held_out_errors(
@@ -192,11 +198,17 @@ def _select_weight(
     return PriorWeight(ladder[chosen - 1] if helps or force else 0.0, 1.0 - np.exp(-mean), scatter * np.exp(-mean))
 
 
-def _weaken(choice: PriorWeight, errors: Array, limits: PriorThresholds) -> PriorWeight:
+def _weaken(
+    choice: PriorWeight, information: Information, estimate: Estimate, prior: Prior, limits: PriorThresholds
+) -> PriorWeight:
     """Return the choice of no prior with the largest weak weight that the folds do not speak against, if there is one.
 
-    errors: as in `_select_weight`, of all weights.
+    Many weights are about as good here, so that folds in another order would choose another one: they are of
+    recordings in the order of their size.
     """
+    information = number_by_size(information)
+    folds = [fold for count in limits.folds for fold in block_folds(information, count)]
+    errors = _held_out_errors(information, estimate, prior, folds, limits.weights, None)
     for k in reversed(range(len(limits.weights))):
         more, spread = _mean(errors[1 + k] - errors[0])
         if limits.weights[k] <= limits.weak and more <= limits.scatters * spread:
