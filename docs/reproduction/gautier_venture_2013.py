@@ -76,8 +76,8 @@ SETS = ("base, scaled", "base, euclidean", "essential, scaled", "essential, eucl
 PAPERS_ROBOT, THIS_ROBOT = "the authors' TX-40", "another TX-40"
 """Friction, wear and lubrication, and what is measured with them, are of one robot; bodies are of the type."""
 FOLDS = 3
-PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0)
-"""The paper's friction law, viscous and Coulomb."""
+PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0, prior="none")
+"""The paper's friction law, viscous and Coulomb; its least squares has no prior."""
 
 
 def table_ii() -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -215,7 +215,7 @@ def from_recording(robot: Robot, folder: Path | None) -> Search:
     if folder is None:
         raise SystemExit("give the FOLDER with tx40_traj.npz, or take what is stored with --stored")
     samples = recorded(robot, folder)
-    options = IdentifyOptions(cross_validate=FOLDS, friction=PLAIN)
+    options = replace(PAPERS, cross_validate=FOLDS)
     plain = identify(robot, [samples], options=options).outcome
     result: Search = {
         "value": np.array([row.value for row in plain.base]),
