@@ -39,6 +39,25 @@ def end_with_parent(parent: int | None = None) -> None:
         os._exit(1)
 
 
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back the signals that end a process: between fork and exec they would raise KeyboardInterrupt."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_child(parent: int) -> None:
+    """Let a forked child end by the signals that were held back, as a new program does, and with its parent."""
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    end_with_parent(parent)
+
+
 def exit_after(seconds: float, code: int) -> None:
     """Let the C library end the process in `seconds`, whatever holds Python's lock by then.
 
@@ -87,16 +106,17 @@ class Processes:
         """Start `python -m` with the arguments; with `talk` its standard input and output are pipes."""
         with (self._logs / f"{name}.log").open("w", encoding="utf-8") as log:
             pipe: int | IO[str] = subprocess.PIPE if talk else log
-            process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=log,
-                env=self._environment,
-                text=True,
-                start_new_session=True,
-                preexec_fn=functools.partial(end_with_parent, os.getpid()),
-            )
+            with _signals_held():
+                process = subprocess.Popen(
+                    [sys.executable, "-m", *arguments],
+                    stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+                    stdout=pipe,
+                    stderr=log,
+                    env=self._environment,
+                    text=True,
+                    start_new_session=True,
+                    preexec_fn=functools.partial(_begin_child, os.getpid()),
+                )
         self._running[name] = process
         return process
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
@@ -164,7 +164,7 @@ def in_amperes(robot: Robot) -> bool:
 
 
 IN_AMPERES = "its efforts are motor currents whose gains are not known: a model of them is in amperes"
-FIND_GAINS = "find the gains (dynid gains, or --gains JOINT=VALUE), and identify again"
+FIND_GAINS = Text("find the gains (dynid gains), and identify again with ", Option("gains"))
 
 
 def measures_gravity(robot: Robot) -> bool:

@@ -377,7 +377,7 @@ def _loops(chain: Subchain, cuts: LoopCuts, frames: Array, joints: tuple[Joint, 
     passive = tuple(j for j in sorted(around - followers) if joints[j - 1].name not in cuts.driven)
     if not passive:
         what = f"actuators drive {name_list('joint', [joints[j - 1].name for j in sorted(around)])}, which form a loop"
-        raise InputError(what, "hold some of them: --hold", chain.tree.source)
+        raise InputError(what, Text("hold some of them: ", Option("hold")), chain.tree.source)
     numbers = {joint.name: number for number, joint in enumerate(joints, start=1)}
     assembly = {numbers[name]: value for name, value in cuts.assembly.items() if name in numbers}
     return Loops(tuple(pairs), passive, assembly)
