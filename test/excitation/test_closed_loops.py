@@ -35,7 +35,7 @@ BAR = limited(four_bar(), {1: Limits(-3, 3, 4, 20), 3: Limits(1.5, 2.2, 1.5)})
 
 @pytest.mark.parametrize("robot", [BAR, lifted_arm()], ids=["bar", "arm"])
 def test_a_plan_keeps_the_limits_of_passive_joints_and_its_distance_from_singular_poses(robot):
-    made = plan(robot, PlanOptions(groups=("inertial",), time_budget_s=60.0, iterations=25, seed=1))
+    made = plan(robot, PlanOptions(groups=("inertial",), time_budget_s=60.0, iterations=8, seed=1))
     curve = made.trajectory.curve
     t = np.linspace(0.0, curve.duration, 1733)  # other times than those that were checked
     motion = motion_of(robot, *curve.evaluate(t))
@@ -48,7 +48,7 @@ def test_a_plan_keeps_the_limits_of_passive_joints_and_its_distance_from_singula
 
 def test_the_same_plan_is_refused_where_a_passive_joint_has_tighter_limits():
     robot = lifted_arm()
-    made = plan(robot, PlanOptions(groups=("inertial",), time_budget_s=60.0, iterations=10, seed=2))
+    made = plan(robot, PlanOptions(groups=("inertial",), time_budget_s=60.0, iterations=4, seed=2))
     q = motion_of(robot, made.trajectory.curve.evaluate(np.linspace(0.0, 10.0, 500))[0]).q[2]
     tighter = limited(robot, {3: Limits(-1.3, float(np.quantile(q, 0.7)))})
     problems = check_trajectory(tighter, made.trajectory)
