@@ -91,8 +91,10 @@ def test_the_second_commander_is_refused_and_one_that_is_gone_is_replaced(tmp_pa
             assert time.monotonic() - began < 3.0 and not np.any(sent[-1].points[-1].velocities)
             assert "/excitation is gone: braking" in made.log("guard")
             if end is signal.SIGSTOP:
+                time.sleep(4.0)  # the motion would be at its end by now: it was not done all the same
                 os.kill(excitation.pid, signal.SIGCONT)
-                client.wait(lambda: client.excitation_state.text.startswith("aborted"), 10.0, "the end")
+                ended = "aborted: this node stood still for"
+                client.wait(lambda: client.excitation_state.text.startswith(ended), 10.0, "the end")
         client.wait(lambda: made.log("guard").count("the robot is at rest") >= 2, 5.0, "the guard's end")
 
         # Streamed torques that stand still are replaced by those that hold the robot.

@@ -22,6 +22,7 @@ from ros2_dynid.control.excitation_events import (
 )
 from ros2_dynid.control.excitation_machine import ExcitationMachine
 from ros2_dynid.control.joint_trust import JointStateArrived
+from ros2_dynid.control.lease import DEFAULT_TIMES
 from ros2_dynid.control.transitions import Event
 from ros2_dynid.nodes.common.answers import Reply
 from ros2_dynid.nodes.common.fast import guarded
@@ -58,7 +59,7 @@ class ExcitationOwner:
         self._state: JointStateArrived | None = None
         self._inactive: list[threading.Event] = []
         self._wake = threading.Condition()
-        self.period = 0.002
+        self.period, self._woke_at = 0.002, time.monotonic()
         threading.Thread(target=guarded(self._run), name="motion", daemon=True).start()
 
     def post(self, make: MakeEvent) -> None:
@@ -99,6 +100,7 @@ class ExcitationOwner:
                         self._wake.wait(wait)
                 request = self._requests.popleft() if self._requests else None
                 state, self._state = (None, self._state) if request is not None else (self._state, None)
+            self._look_at_pause()
             if request is not None:
                 self._answer(*request)
             elif state is not None:
@@ -113,6 +115,12 @@ class ExcitationOwner:
                     waiting, self._inactive = self._inactive, []
                 for done in waiting:
                     done.set()
+
+    def _look_at_pause(self) -> None:
+        """After a pause of the process in which a guard, if there is one, has braked: end the motion."""
+        pause, self._woke_at = time.monotonic() - self._woke_at, time.monotonic()
+        if pause > DEFAULT_TIMES.silence and self._machine.phase in MOVING:
+            self._handle(Stop(self._around.clock(), f"this node stood still for {pause:.1f} s"))
 
     def _answer(self, make: MakeEvent, reply: Reply[ExcitationOutcome] | None) -> None:
         if reply is None:

@@ -273,7 +273,7 @@ class FeedforwardOwner:
         """After a pause of the process, in which a guard has taken over, go on from what that has sent."""
         if now - self._woke_at > self._commander.silence and self._commander.held and self._machine.commands(now):
             watched = self._commander.was_watched
-            self._end_motion(f"this node stood for {now - self._woke_at:.1f} s", was_replaced=watched)
+            self._end_motion(f"this node stood still for {now - self._woke_at:.1f} s", was_replaced=watched)
         self._woke_at = now
 
     def _log_news(self) -> None:
