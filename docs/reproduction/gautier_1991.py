@@ -14,7 +14,6 @@ from paper_tables import (
     about,
     arguments,
     exactly,
-    printed,
     scattered,
     statement,
     tendency,
@@ -249,8 +248,8 @@ def rank_of_energy(paper: Paper, base: BaseParameters) -> None:
     paper.say(
         "The verdict of a row of Table II is on which values are rounding and on V2 N, not on the sizes of T, sigma "
         "and R: those depend on the distribution of the points. Of the paper's 40 values of T that are not zero, "
-        f"{inside} lie between the 5 % and the 95 % quantile of our {SEEDS} sets. T_41 and sigma_41 are rounding, which "
-        "differs from one processor to another: the paper's gaps count as known within a factor of 2.",
+        f"{inside} lie between the 5 % and the 95 % quantile of our {SEEDS} sets. T_41 and sigma_41 are rounding, "
+        "which differs from one processor to another: the paper's gaps count as known within a factor of 2.",
     )
     paper.say(
         f"The largest difference of the printed V2 N from what its own deleted rows give is {max(off):.1e}: rounding "

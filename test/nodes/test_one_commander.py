@@ -93,8 +93,8 @@ def test_the_second_commander_is_refused_and_one_that_is_gone_is_replaced(tmp_pa
             if end is signal.SIGSTOP:
                 time.sleep(4.0)  # the motion would be at its end by now: it was not done all the same
                 os.kill(excitation.pid, signal.SIGCONT)
-                ended = "aborted: this node stood still for"
-                client.wait(lambda: client.excitation_state.text.startswith(ended), 10.0, "the end")
+                client.wait(lambda: "this node stood still for" in client.excitation_state.text, 10.0, "the end")
+                client.wait(lambda: client.excitation_state.text.startswith("aborted"), 10.0, "rest")
         client.wait(lambda: made.log("guard").count("the robot is at rest") >= 2, 5.0, "the guard's end")
 
         # Streamed torques that stand still are replaced by those that hold the robot.
