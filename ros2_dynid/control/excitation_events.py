@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ros2_dynid.control.checked_motion import CheckedMotion
+from ros2_dynid.control.along_path import ResumedMotion
+from ros2_dynid.control.checked_motion import CheckedMotion, JogMotion
 from ros2_dynid.control.joint_trust import JointStateArrived
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.stop_switch import HoldBack
@@ -24,12 +26,18 @@ class Phase(Enum):
     APPROACH = "approach"
     SETTLE = "settle"
     RUNNING = "running"
+    SLOWING = "slowing"
+    PAUSED = "paused"
+    JOGGING = "jogging"
     BRAKING = "braking"
     DONE = "done"
     ABORTED = "aborted"
 
 
-MOVING = frozenset((Phase.APPROACH, Phase.SETTLE, Phase.RUNNING))
+PAUSABLE = frozenset((Phase.APPROACH, Phase.SETTLE, Phase.RUNNING))
+"""Parts of a motion that can be paused, and are gone on with."""
+MOVING = PAUSABLE | {Phase.SLOWING, Phase.PAUSED, Phase.JOGGING}
+"""Phases in which the robot is watched on what was sent: a pause is a rest that somebody must not disturb."""
 RESTING = frozenset((Phase.IDLE, Phase.DONE, Phase.ABORTED))
 
 
@@ -79,6 +87,38 @@ class Stop(ExcitationEvent):
 
 
 @dataclass(frozen=True, eq=False)
+class Pause(ExcitationEvent):
+    """Slow down to rest on the trajectory, and wait there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resume(ExcitationEvent):
+    """Go on from rest along what is left of the trajectory."""
+
+    motion: ResumedMotion
+
+
+@dataclass(frozen=True, eq=False)
+class Jog(ExcitationEvent):
+    """Move one joint slowly while it is held."""
+
+    motion: JogMotion
+
+
+@dataclass(frozen=True, eq=False)
+class JogHeld(ExcitationEvent):
+    """Somebody still holds the joint in this direction, 1 or -1."""
+
+    joint: str
+    direction: int
+
+
+@dataclass(frozen=True, eq=False)
+class JogReleased(ExcitationEvent):
+    """Nobody holds a joint any more: slow down to rest."""
+
+
+@dataclass(frozen=True, eq=False)
 class ExcitationTick(ExcitationEvent):
     """Time has passed: a part of the motion may have ended, or joint states may be missing."""
 
@@ -121,6 +161,11 @@ TRANSITIONS: Table[Phase] = {
     ParametersChanged: _STAY,
     Start: {phase: frozenset((phase, Phase.APPROACH)) for phase in RESTING},
     Stop: {**_STAY, **_BRAKE},
+    Pause: {phase: frozenset((Phase.SLOWING, Phase.BRAKING)) for phase in PAUSABLE},
+    Resume: {Phase.PAUSED: frozenset((Phase.PAUSED, Phase.APPROACH, Phase.RUNNING))},
+    Jog: {phase: frozenset((phase, Phase.JOGGING)) for phase in RESTING},
+    JogHeld: {Phase.JOGGING: frozenset((Phase.JOGGING, Phase.SLOWING, Phase.BRAKING))},
+    JogReleased: {**_STAY, Phase.JOGGING: frozenset((Phase.SLOWING, Phase.BRAKING))},
     HoldBack: _STAY,
     OthersCommand: _STAY,
     JointStateArrived: {
@@ -134,6 +179,9 @@ TRANSITIONS: Table[Phase] = {
         Phase.APPROACH: frozenset((Phase.APPROACH, Phase.SETTLE, Phase.BRAKING)),
         Phase.SETTLE: frozenset((Phase.SETTLE, Phase.RUNNING, Phase.BRAKING)),
         Phase.RUNNING: frozenset((Phase.RUNNING, Phase.DONE, Phase.BRAKING)),
+        Phase.JOGGING: frozenset((Phase.JOGGING, Phase.SLOWING, Phase.IDLE, Phase.BRAKING)),
+        Phase.SLOWING: frozenset((Phase.SLOWING, Phase.PAUSED, Phase.IDLE, Phase.BRAKING)),
+        Phase.PAUSED: frozenset((Phase.PAUSED, Phase.BRAKING)),
         Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
     },
     ConnectionProblem: {**_STAY, **_BRAKE},
@@ -147,8 +195,15 @@ WHY_REFUSED = {
     Phase.ABORTED: ("the node is active already", "nothing is to be done"),
     Phase.NO_ROBOT: ("the robot is not known yet", "publish robot_description or set the parameter robot"),
     Phase.BRAKING: ("the robot is being stopped", "wait until it is at rest"),
+    Phase.PAUSED: ("a motion is paused", "resume or stop it"),
 }
 """Why an event is refused in a phase, and what to do."""
+WHY_EVENT_REFUSED: Mapping[type[ExcitationEvent], tuple[str, str]] = {
+    Pause: ("no motion is under way that could be paused", "start one"),
+    Resume: ("no motion is paused", "pause one"),
+    JogHeld: ("no joint is being jogged", "wait until the robot is at rest"),
+}
+"""The same of events that are legal in few phases, whatever the others are."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 One thread owns it: services, parameters, descriptions and joint states reach it as events, one after the other. What
 leaves goes through the motion gate. It never moves a robot that it does not watch, and after a stop nothing but braking
-leaves until the robot is at rest.
+leaves until the robot is at rest. A motion can be paused, at rest on its trajectory, and one joint can be jogged.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from dataclasses import fields
 
 import numpy as np
 
-from ros2_dynid.control.checked_motion import CheckedMotion
+from ros2_dynid.control.along_path import Paused, ResumedMotion, stop_on_path
+from ros2_dynid.control.checked_motion import CheckedMotion, JogMotion
 from ros2_dynid.control.excitation_events import (
     MOVING,
     RESTING,
     TRANSITIONS,
+    WHY_EVENT_REFUSED,
     WHY_REFUSED,
     ActivateExcitation,
     Announce,
@@ -26,9 +28,14 @@ from ros2_dynid.control.excitation_events import (
     ExcitationOutcome,
     ExcitationTick,
     GoalRefused,
+    Jog,
+    JogHeld,
+    JogReleased,
     OthersCommand,
     ParametersChanged,
+    Pause,
     Phase,
+    Resume,
     RobotChanged,
     Start,
     Stop,
@@ -50,6 +57,9 @@ MOVED = 0.02
 """Distance [rad or m] that the robot may be from where its way to the start was checked."""
 SET_BACK = 0.2
 """A clock that goes back by more than this [s] was set: simulated time that starts again."""
+JOG_HOLD = 0.3
+"""A joint that is jogged brakes when nobody has said for this long [s] that it is held: the page says it ten times a
+second, and three that are lost in a row are a connection that is gone."""
 
 
 class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
@@ -64,7 +74,10 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         self.robot: Robot | None = None
         self.limits: MotionLimits | None = None
         self._watch: Supervisor | None = None
-        self._motion: CheckedMotion | None = None
+        self._motion: CheckedMotion | JogMotion | None = None
+        self._paused: Paused | None = None
+        self._held_until = -np.inf  # when [s] a jog ends that nobody holds any more
+        self._worst_error = 0.0
         self._braking = StopInProgress(gate)
         self._until = 0.0  # when [s] the part of the motion that is under way ends
         self._clock = -np.inf
@@ -102,6 +115,17 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         """Return why the position of the robot is not known, or nothing ("")."""
         watch = self._watch
         return "the robot or its limits are not known" if watch is None else watch.unknown(now)
+
+    @property
+    def paused(self) -> Paused | None:
+        """The motion that rests on its way, None if there is none."""
+        return self._paused if self.phase is Phase.PAUSED else None
+
+    @property
+    def worst_error(self) -> float:
+        """Largest tracking error [rad or m] of the trajectory that ran last, its pauses included."""
+        watch = self._watch
+        return self._worst_error if watch is None else max(self._worst_error, watch.worst_error)
 
     @property
     def at_rest(self) -> bool:
@@ -142,7 +166,9 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
     def _refused(self, why: str) -> ExcitationOutcome:
         return ExcitationOutcome(False, why, tuple(self._announced))
 
-    def _refusal(self) -> str:
+    def _refusal(self, event: Event) -> str:
+        if (why := WHY_EVENT_REFUSED.get(type(event))) is not None:  # type: ignore[arg-type]
+            return "; ".join(why)
         under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
         return "; ".join(WHY_REFUSED.get(self.state, under_way))
 
@@ -152,26 +178,23 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
         return ExcitationOutcome(True, answer, tuple(self._announced))
 
     def _answer(self, event: Event) -> str:
+        """Do what somebody asks for, and return what to answer."""
         now = event.now
         match event:
-            case JointStateArrived():
-                self._on_state(event)
-            case ExcitationTick():
-                self._on_tick(now)
             case Start():
                 return self._start(event.motion, now)
             case Stop():
                 return self._on_stop(event.reason, now)
-            case OthersCommand():
-                self._on_others_command()
-            case HoldBack():
-                self._held_back = event.reason
-            case ConnectionProblem():
-                if self.phase in MOVING:
-                    self._stop(event.text, now)
-            case GoalRefused():
-                if event.number == self._gate.number:
-                    self._on_refused(event.text, now)
+            case Pause():
+                return self._slow_down("the motion is being paused", now)
+            case Resume():
+                return self._resume(event.motion, now)
+            case Jog():
+                return self._jog(event.motion, now)
+            case JogHeld():
+                return self._on_held(event.joint, event.direction, now)
+            case JogReleased():
+                return self._on_released(now)
             case ActivateExcitation():
                 self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
             case DeactivateExcitation():
@@ -180,7 +203,27 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
                 self._on_robot(event.robot, now)
             case ParametersChanged():
                 self._on_settings(event.settings)
+            case _:
+                self._notice(event)
         return ""
+
+    def _notice(self, event: Event) -> None:
+        """Take what is seen of the robot, of its controller and of who else is there."""
+        match event:
+            case JointStateArrived():
+                self._on_state(event)
+            case ExcitationTick():
+                self._on_tick(event.now)
+            case OthersCommand():
+                self._on_others_command()
+            case HoldBack():
+                self._held_back = event.reason
+            case ConnectionProblem():
+                if self.phase in MOVING:
+                    self._stop(event.text, event.now)
+            case GoalRefused():
+                if event.number == self._gate.number:
+                    self._on_refused(event.text, event.now)
 
     def _on_stop(self, reason: str, now: float) -> str:
         self.stops += 1
@@ -255,31 +298,91 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             self._watch.use(self.limits, settings)
 
     def _start(self, motion: CheckedMotion, now: float) -> str:
-        if self._held_back is not None:
-            raise InputError(*self._held_back)
-        if motion.stops != self.stops:
-            raise InputError("stop was called while the start was prepared", "start again")
+        watch = self._begin(motion, now)
+        self._enter(Phase.APPROACH)
+        return f"{motion.name} begins in {watch.until + self.settings.settle - now:.1f} s"
+
+    def _begin(self, motion: CheckedMotion | JogMotion, now: float) -> Supervisor:
+        """Send the first part of a motion, or refuse it; return who watches it."""
         if motion.robot is not self.robot:
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
-        q = self.where(now)
+        q = self._may_begin(motion.stops, now)
         assert self._watch is not None and self.limits is not None
         if np.any(np.abs(q - motion.q) > MOVED):
             raise InputError("the robot has moved since its way to the start was checked", "start again")
-        if now - self._watch.jumped_at < TRUST:
-            raise InputError("positions have just jumped: they may be wrong", f"check them, and wait {TRUST:g} s")
-        if not self._watch.at_rest():
-            raise InputError("the robot is not at rest, or has not been seen for long enough", "start again at rest")
         sent = self._gate.send(motion.way, self.limits, q, self.settings.delay)
         self._motion, self._watch.jumped = motion, False
         self._follow(motion.way.points, sent)
         self._after = Phase.ABORTED
-        self._enter(Phase.APPROACH)
-        begins = self._watch.until + self.settings.settle - now
-        return f"{motion.name} begins in {begins:.1f} s"
+        return self._watch
 
-    def _follow(self, points: Reference, sent: float) -> None:
+    def _may_begin(self, stops: int, now: float) -> Array:
+        """Return where the robot rests, shape (n,), or refuse to move it; stops: when the motion was prepared."""
+        if self._held_back is not None:
+            raise InputError(*self._held_back)
+        if stops != self.stops:
+            raise InputError("stop was called while the start was prepared", "start again")
+        q = self.where(now)
         assert self._watch is not None
-        self._watch.follow(points, sent + self.settings.delay)
+        if now - self._watch.jumped_at < TRUST:
+            raise InputError("positions have just jumped: they may be wrong", f"check them, and wait {TRUST:g} s")
+        if not self._watch.at_rest():
+            raise InputError("the robot is not at rest, or has not been seen for long enough", "start again at rest")
+        return q
+
+    # --- pause and jog
+
+    def _slow_down(self, answer: str, now: float) -> str:
+        """Slow down to rest on the trajectory; where that would pass a limit, stop."""
+        watch = self._watch
+        assert watch is not None and self.limits is not None
+        points, s = watch.followed(now)
+        if self.phase is Phase.RUNNING:
+            self._worst_error = max(self._worst_error, watch.worst_error)
+        stop = stop_on_path(points, s, self.limits, self.settings, watch.error(now))
+        if stop is None:
+            self._stop("it cannot slow down on its trajectory from here within the limits", now)
+            return "stopping: it cannot slow down on its trajectory from here within the limits"
+        part = Phase.RUNNING if self.phase is Phase.RUNNING else Phase.APPROACH
+        self._paused = None if self.phase is Phase.JOGGING else Paused(points, stop.rest_at, part)
+        self._follow(stop.stop.expected, self._gate.send_stop(stop.stop), delay=0.0)
+        self._enter(Phase.SLOWING)
+        return answer
+
+    def _resume(self, motion: ResumedMotion, now: float) -> str:
+        if motion.paused is not self._paused:
+            raise InputError("another motion is paused now", "resume again")
+        q = self._may_begin(motion.stops, now)
+        assert self.limits is not None
+        self._follow(motion.run.points, self._gate.send(motion.run, self.limits, q, self.settings.delay))
+        self._paused = None
+        assert isinstance(motion.paused.part, Phase)
+        self._enter(motion.paused.part)
+        return f"{self._name()} goes on"
+
+    def _jog(self, motion: JogMotion, now: float) -> str:
+        self._begin(motion, now)
+        self._held_until = now + JOG_HOLD
+        self._enter(Phase.JOGGING)
+        return f"joint {motion.joint!r} moves while it is held"
+
+    def _on_held(self, joint: str, direction: int, now: float) -> str:
+        assert isinstance(self._motion, JogMotion)
+        if (joint, direction) != (self._motion.joint, self._motion.direction):
+            return self._slow_down("slowing down: another joint or direction is held", now)
+        self._held_until = now + JOG_HOLD
+        return f"joint {joint!r} moves while it is held"
+
+    def _on_released(self, now: float) -> str:
+        if self.phase is Phase.JOGGING:
+            return self._slow_down("slowing down", now)
+        if self.phase in RESTING:
+            self.stops += 1  # a jog that is being prepared is void
+        return "no joint is being jogged"
+
+    def _follow(self, points: Reference, sent: float, delay: float | None = None) -> None:
+        assert self._watch is not None
+        self._watch.follow(points, sent + (self.settings.delay if delay is None else delay))
         self._until = self._watch.until
 
     def _on_state(self, event: JointStateArrived) -> None:
@@ -308,7 +411,9 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             return
         if problem := watch.silence(now):
             self._stop(problem, now)
-        elif min(now, watch.last.measured_at) >= self._until:
+        elif self.phase is Phase.JOGGING and now > self._held_until:
+            self._slow_down("nobody holds the joint any more", now)
+        elif self.phase is not Phase.PAUSED and min(now, watch.last.measured_at) >= self._until:
             self._part_ended(now)
 
     def _part_ended(self, now: float) -> None:
@@ -317,6 +422,8 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             self._until = now + self.settings.settle
             self._enter(Phase.SETTLE)
         elif self.phase is Phase.SETTLE:
+            assert isinstance(self._motion, CheckedMotion)
+            self._worst_error = 0.0
             try:
                 sent = self._gate.send(self._motion.run, self.limits, self._watch.last.state.q, self.settings.delay)
             except DynidError as error:
@@ -325,9 +432,15 @@ class ExcitationMachine(StateMachine[Phase, ExcitationOutcome]):
             self._follow(self._motion.run.points, sent)
             self._enter(Phase.RUNNING)
         elif self._watch.at_rest():
-            self._enter(Phase.DONE)
+            self._enter(self._next_phase())
         elif now > self._until + PATIENCE:
             self._stop("the robot does not come to rest at the end of the trajectory", now)
+
+    def _next_phase(self) -> Phase:
+        """Return where a part of a motion leads that has ended at rest."""
+        if self.phase is Phase.RUNNING:
+            return Phase.DONE
+        return Phase.IDLE if isinstance(self._motion, JogMotion) else Phase.PAUSED
 
     def _on_refused(self, text: str, now: float) -> None:
         if self.phase in MOVING:

@@ -74,6 +74,11 @@ class Supervisor(JointTrust):
         q, dq, _, _ = self._points.at(now - self._begin)
         return q, dq
 
+    def followed(self, now: float) -> tuple[Reference, float]:
+        """Return the reference that is followed, and the time of it [s] that holds now."""
+        assert self._points is not None
+        return self._points, max(now - self._begin, 0.0)
+
     @property
     def follows_something(self) -> bool:
         """Whether it is known what the robot is to follow."""

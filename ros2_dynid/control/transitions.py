@@ -43,7 +43,7 @@ class StateMachine(Generic[State, Outcome]):
         before = self.state
         leads_to = self.table[type(event)].get(before)
         if leads_to is None:
-            return self._refused(self._refusal())
+            return self._refused(self._refusal(event))
         try:
             outcome = self._take(event)
         except DynidError as error:
@@ -60,6 +60,6 @@ class StateMachine(Generic[State, Outcome]):
         """Return the outcome of an event that is refused, for this reason."""
         raise NotImplementedError
 
-    def _refusal(self) -> str:
-        """Return why an event is not legal in this state, in one line."""
+    def _refusal(self, event: Any) -> str:
+        """Return why this event is not legal in this state, in one line."""
         raise NotImplementedError

@@ -50,14 +50,46 @@ function card(heading, number) {
   head.append(heading);
   return box;
 }
-const buttons = new Map();
+const buttons = []; // of actions and their buttons
 function button(row, action, label, primary, fields = () => ({})) {
   const node = html("button", { id: action, class: primary ? "primary" : "" }, row, label);
   node.disabled = true;
   node.addEventListener("click", () => ask(action, fields()));
-  buttons.set(action, node);
+  buttons.push([action, node]);
   return node;
 }
+// A button that acts while it is held, by a pointer or the key Enter: the action goes out ten times a second, and `let_go`
+// at its end. What is lost on the way ends it too: the node waits no longer than 0.3 s for the next.
+const HELD_MS = 100;
+let held = null;
+function holdButton(row, action, label, name, fields) {
+  const node = html("button", { class: "hold", "aria-label": name }, row, label);
+  node.disabled = true;
+  buttons.push([action, node]);
+  const hold = (e) => { if (e.button || node.disabled || held) return; e.preventDefault(); held = node; keepHolding(node, action, fields()); };
+  node.addEventListener("pointerdown", hold);
+  node.addEventListener("keydown", (e) => { if (e.key === "Enter" && !e.repeat) hold(e); });
+  node.addEventListener("contextmenu", (e) => e.preventDefault());
+  return node;
+}
+async function keepHolding(node, action, fields) {
+  node.classList.add("held");
+  while (held === node) {
+    const sent = performance.now();
+    if (!(await tell(action, fields)).ok) break;
+    await new Promise((after) => { setTimeout(after, Math.max(0, HELD_MS - (performance.now() - sent))); });
+  }
+  letGo();
+  node.classList.remove("held");
+}
+function letGo() {
+  if (!held) return;
+  held = null;
+  tell("let_go");
+}
+for (const kind of ["pointerup", "pointercancel", "blur"]) addEventListener(kind, letGo);
+addEventListener("keyup", (e) => { if (e.key === "Enter") letGo(); });
+
 function number(row, label, id, value, step, unitText) {
   const box = html("label", {}, row, label), input = html("input", { type: "number", id, value, step }, box);
   if (unitText) box.append(unitText);
@@ -72,10 +104,17 @@ const seed = number(row, "seed", "seed", 1, 1), duration = number(row, "duration
 button(row, "plan", "Plan", true, () => ({ seed: seed(), duration: duration() }));
 row = html("div", { class: "row" }, move);
 button(row, "rehearse", "Rehearse slowly");
-button(row, "release", "Release the stop");
 const start = html("button", { id: "start" }, row, "Start");
-buttons.set("start", start);
+buttons.push(["start", start]);
 start.disabled = true;
+button(row, "pause", "Pause");
+button(row, "resume", "Resume");
+button(row, "release", "Release the stop");
+row = html("div", { class: "row" }, move);
+const jogged = html("select", { id: "jogged" }, html("label", {}, row, "move one joint slowly, while held"));
+for (const [label, direction, name] of [["\u2212", -1, "to smaller positions"], ["+", 1, "to larger positions"]]) {
+  holdButton(row, "jog", label, name, () => ({ joint: jogged.value, direction })).id = direction > 0 ? "jog_up" : "jog_down";
+}
 const unrehearsed = html("div", { class: "ask", id: "unrehearsed" }, move);
 unrehearsed.hidden = true;
 html("p", { style: "margin:0 0 .4rem" }, unrehearsed, "This plan has not been rehearsed since it was made. A rehearsal runs the same path slowly.");
@@ -126,20 +165,19 @@ const diagnostics = html("ul", { class: "diagnostics", id: "diagnostics" }, card
 // --- asking
 
 const headers = () => ({ "Content-Type": "application/json", "X-Dynid-Token": token.replace(/[^!-~]/g, "?"), "X-Dynid-Client": me });
-async function ask(action, fields = {}) {
-  let line = "", level = "bad", answered = true;
+async function tell(action, fields = {}) {
+  let found = { ok: false, line: "the panel does not answer" }, answered = false;
   try {
-    const answer = await fetch("/do", {
-      method: "POST", headers: headers(), body: JSON.stringify({ action, ...fields }),
-    });
-    const found = await answer.json();
-    line = found.line;
-    level = found.ok ? "good" : "bad";
-  } catch {
-    line = "the panel does not answer";
-    answered = false;
-  }
-  note(level, `${action}: ${line}`);
+    const answer = await fetch("/do", { method: "POST", headers: headers(), body: JSON.stringify({ action, ...fields }) });
+    found = await answer.json();
+    answered = true;
+  } catch { /* said by the line */ }
+  if (!found.ok) note("bad", `${action}: ${found.line}`);
+  return { ...found, answered };
+}
+async function ask(action, fields = {}) {
+  const { ok, line, answered } = await tell(action, fields);
+  if (ok) note("good", `${action}: ${line}`);
   return answered;
 }
 // A browser opens six connections to a server at most, for all its tabs: a stop that has to wait gets the place of our own
@@ -173,7 +211,8 @@ async function seeRobot() {
   viewer = new Viewer(stage, robot);
   title.textContent = robot.name;
   joint.replaceChildren();
-  robot.active.forEach((name, k) => html("option", { value: k }, joint, name));
+  jogged.replaceChildren();
+  robot.active.forEach((name, k) => { html("option", { value: k }, joint, name); html("option", { value: name }, jogged, name); });
   if (robot.notes.length) note("warn", robot.notes.join("; "));
 }
 async function seePlan() {
@@ -296,6 +335,7 @@ async function alive() {
 }
 // A page that nobody sees and that does not command leaves its connection to others.
 document.addEventListener("visibilitychange", () => {
+  if (document.hidden) letGo();
   if (!document.hidden) { last = performance.now(); listen(); }
   else if (!(state && state.commander === me)) hangUp();
 });

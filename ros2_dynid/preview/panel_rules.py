@@ -31,7 +31,8 @@ class Situation:
     """What the panel knows: nodes that answer, and what is running.
 
     moving: whether the excitation moves the robot; plan: number of the plan on display, 0 for none; rehearsed: number
-    of the last plan rehearsed to its end; stop_set: the stop of the suite is set.
+    of the last plan whose rehearsal was passed; stop_set: the stop of the suite is set; pausable, paused, jogging: what
+    kind of motion it is.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -44,6 +45,9 @@ class Situation:
     identifying: bool = False
     loading: bool = False
     stop_set: bool = False
+    pausable: bool = False
+    paused: bool = False
+    jogging: bool = False
 
 
 def refusals(now: Situation) -> Mapping[str, str]:
@@ -63,6 +67,10 @@ def refusals(now: Situation) -> Mapping[str, str]:
         "plan": first(unavailable("excitation"), moving, planning),
         "rehearse": first(unavailable("excitation"), held, no_plan, moving, planning),
         "start": first(unavailable("excitation"), held, no_plan, moving, planning),
+        "pause": first(unavailable("excitation"), (not now.pausable, "no motion is under way that could be paused")),
+        "resume": first(unavailable("excitation"), held, (not now.paused, "no motion is paused")),
+        "jog": first(unavailable("excitation"), held, (now.moving and not now.jogging, "the robot moves")),
+        "let_go": "",
         "stop": "",
         "release": first((not now.stop_set, "the stop is not set")),
         "record": first(unavailable("recorder"), (now.recording, "a recording is under way")),

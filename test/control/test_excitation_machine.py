@@ -13,18 +13,25 @@ import numpy as np
 import pytest
 
 from follower import PERIOD, Follower
-from ros2_dynid.control.checked_motion import checked_motion
+from ros2_dynid.control.along_path import resumed_motion
+from ros2_dynid.control.checked_motion import checked_motion, jog_motion
 from ros2_dynid.control.excitation_events import (
     MOVING,
+    PAUSABLE,
     TRANSITIONS,
     ActivateExcitation,
     ConnectionProblem,
     DeactivateExcitation,
     ExcitationTick,
     GoalRefused,
+    Jog,
+    JogHeld,
+    JogReleased,
     OthersCommand,
     ParametersChanged,
+    Pause,
     Phase,
+    Resume,
     RobotChanged,
     Start,
     Stop,
@@ -41,7 +48,7 @@ from ros2_dynid.model.load import load_robot
 
 ROBOT = load_robot("demo3")
 LIMITS = motion_limits(ROBOT, MotionSettings())
-PARTS = [phase for phase in Phase if phase in MOVING]
+PARTS = [phase for phase in Phase if phase in PAUSABLE]
 
 
 def within_limits(made, share=1.03):
@@ -711,9 +718,16 @@ def in_phase(phase):
         made.do(ActivateExcitation(made.now))
     elif phase is Phase.INACTIVE:
         made.do(DeactivateExcitation(made.now))
-    elif phase in MOVING:
+    elif phase in PAUSABLE:
         made.start()
         made.until(phase)
+    elif phase in (Phase.SLOWING, Phase.PAUSED):
+        made.running(0.3)
+        assert made.do(Pause(made.now)).accepted
+        made.until(phase)
+    elif phase is Phase.JOGGING:
+        made.jog("elbow", 1)
+        made.run(0.1)
     elif phase is Phase.DONE:
         made.start(seconds=1.0)
         made.until(phase)
@@ -740,6 +754,11 @@ def event_of(kind, made):
         ParametersChanged: lambda: ParametersChanged(now, replace(made.machine.settings)),
         Start: lambda: Start(now, checked_motion("x", ROBOT, run, q, MotionSettings(), limits, made.machine.stops)),
         Stop: lambda: Stop(now),
+        Pause: lambda: Pause(now),
+        Resume: lambda: Resume(now, resumed_motion(made.machine.paused, limits, MotionSettings(), made.machine.stops)),
+        Jog: lambda: Jog(now, jog_motion(ROBOT, "elbow", 1, q, MotionSettings(), limits, made.machine.stops)),
+        JogHeld: lambda: JogHeld(now, "elbow", 1),
+        JogReleased: lambda: JogReleased(now),
         HoldBack: lambda: HoldBack(now, STOP_SET),
         OthersCommand: lambda: OthersCommand(now),
         JointStateArrived: lambda: JointStateArrived(now, state, now),
@@ -756,16 +775,31 @@ WHY_NOT = {
     Phase.APPROACH: "a motion is under way (approach); wait for its end or stop it",
     Phase.SETTLE: "a motion is under way (settle); wait for its end or stop it",
     Phase.RUNNING: "a motion is under way (exciting); wait for its end or stop it",
+    Phase.SLOWING: "a motion is under way (slowing); wait for its end or stop it",
+    Phase.PAUSED: "a motion is paused; resume or stop it",
+    Phase.JOGGING: "a motion is under way (jogging); wait for its end or stop it",
     Phase.BRAKING: "the robot is being stopped; wait until it is at rest",
     Phase.DONE: "the node is active already; nothing is to be done",
     Phase.ABORTED: "the node is active already; nothing is to be done",
 }
 
 
-def test_only_a_start_out_of_rest_and_a_second_activation_are_refused():
+WHY_EVENT_NOT = {
+    Pause: "no motion is under way that could be paused; start one",
+    Resume: "no motion is paused; pause one",
+    JogHeld: "no joint is being jogged; wait until the robot is at rest",
+}
+
+
+def test_only_what_makes_no_sense_is_refused():
     refused = {(kind, phase) for kind in TRANSITIONS for phase in Phase if phase not in TRANSITIONS[kind]}
     wanted = {(ActivateExcitation, phase) for phase in Phase if phase is not Phase.INACTIVE}
-    wanted |= {(Start, phase) for phase in Phase if phase not in (Phase.IDLE, Phase.DONE, Phase.ABORTED)}
+    wanted |= {
+        (k, phase) for k in (Start, Jog) for phase in Phase if phase not in (Phase.IDLE, Phase.DONE, Phase.ABORTED)
+    }
+    wanted |= {(Pause, phase) for phase in Phase if phase not in PAUSABLE}
+    wanted |= {(Resume, phase) for phase in Phase if phase is not Phase.PAUSED}
+    wanted |= {(JogHeld, phase) for phase in Phase if phase is not Phase.JOGGING}
     assert refused == wanted
     assert {phase for phases in TRANSITIONS[Start].values() for phase in phases} == {
         *TRANSITIONS[Start],
@@ -781,18 +815,26 @@ def test_the_table_of_events_is_what_the_machine_does(phase):
     for kind in TRANSITIONS:
         made = copied(base)
         sent = len(made.sent)
-        outcome = made.do(event_of(kind, made))
         allowed = TRANSITIONS[kind].get(phase)
+        if kind is Resume and allowed is None:
+            outcome = made.do(Resume(made.now, None))
+        else:
+            outcome = made.do(event_of(kind, made))
         if allowed is None:
             assert not outcome.accepted and not outcome.announced, (phase, kind)
-            assert outcome.answer == WHY_NOT[phase]
+            assert outcome.answer == WHY_EVENT_NOT.get(kind, WHY_NOT[phase])
             assert made.machine.phase is phase and len(made.sent) == sent
             continue
         assert outcome.accepted, (phase, kind, outcome.answer)
         assert made.machine.phase in allowed, (phase, kind)
         if made.machine.phase is Phase.BRAKING and phase is not Phase.BRAKING:
             assert len(made.sent) == sent + 1
-        if kind is not Start and made.machine.phase not in (Phase.BRAKING, Phase.RUNNING):
+        sends = kind in (Start, Jog, Resume, Pause) or made.machine.phase in (
+            Phase.BRAKING,
+            Phase.RUNNING,
+            Phase.SLOWING,
+        )
+        if not sends:
             assert len(made.sent) == sent, "nothing else sends"
 
 

@@ -51,7 +51,7 @@ class Lamp(StateMachine[Light, str]):
     def _refused(self, why):
         return f"refused: {why}"
 
-    def _refusal(self):
+    def _refusal(self, event):
         return f"it is {self.state.value}"
 
 

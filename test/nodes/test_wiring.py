@@ -97,7 +97,7 @@ OPTIONAL = {
 }
 """Of every node, or where a package is installed."""
 SERVICES = {
-    "excitation": {"~/plan", "~/rehearse", "~/start", "~/stop"},
+    "excitation": {"~/plan", "~/rehearse", "~/start", "~/pause", "~/resume", "~/jog", "~/stop"},
     "feedforward": {"~/stop", "~/fill_efforts", "~/set_payload"},
     "guard": {"~/stop", "~/release"},
     "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
@@ -107,7 +107,7 @@ SERVICES = {
     "sim_robot": {"~/set_payload", "~/emergency_stop"},
     "wrist_sensor": {"~/set_tool", "~/zero"},
 }
-WAITING = {"~/plan", "~/identify_payload", "~/identify_recording", "~/forward"}
+WAITING = {"~/plan", "~/jog", "~/identify_payload", "~/identify_recording", "~/forward"}
 """Services that wait for a job or for another node: others must be answered meanwhile."""
 TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "sim_robot": [1.0]}
 """Beside those of all nodes: diagnostics and priority, once a second."""
@@ -183,6 +183,8 @@ def test_a_node_has_its_topics_services_and_timers(node, tmp_path):
         assert periods == sorted([1.0, 1.0, *TIMERS.get(node, [])])
         if node == "excitation":
             assert services["~/start"] is services["~/rehearse"], "one after the other"
+            assert services["~/resume"] is services["~/start"]
+            assert len({services[f"~/{name}"] for name in ("start", "pause", "stop")}) == 3, "these wait for nobody"
             assert services["~/stop"] not in (services["~/start"], services["~/plan"], there.default_callback_group)
 
 

@@ -120,6 +120,36 @@ def test_the_space_bar_stops_wherever_the_focus_is(panel, chromium):
         assert {action for action, _ in panel.done} == {"stop"}, "a space starts nothing"
 
 
+def test_a_joint_is_held_until_the_button_is_let_go_or_the_page_is_left(panel, chromium):
+    with opened(chromium, f"{panel.address}#token=secret") as page:
+        ready(page)
+        until(page, "!document.getElementById('jog_up').disabled")
+
+        def jogs():
+            return sum(action == "jog" for action, _ in panel.done)
+
+        def let_go_after(end):
+            before = jogs()
+            end()
+            waited(lambda: panel.done and panel.done[-1][0] == "let_go")
+            told = jogs()
+            time.sleep(0.4)
+            assert jogs() - told <= 1 and panel.done[-1][0] in ("let_go", "jog") and told >= before, "one on its way"
+
+        page.hover("#jog_up")
+        page.mouse.down()
+        waited(lambda: jogs() >= 5)
+        times = [moment for action, moment in panel.done if action == "jog"]
+        assert 0.05 < (times[-1] - times[0]) / (len(times) - 1) < 0.3, "often enough for the node, and no more"
+        let_go_after(lambda: (page.mouse.move(5, 300), page.mouse.up()))
+        page.focus("#jog_down")
+        page.keyboard.down("Enter")
+        waited(lambda: panel.done[-1][0] == "jog")
+        let_go_after(lambda: page.evaluate("dispatchEvent(new Event('blur'))"))
+        page.keyboard.up("Enter")
+        assert {action for action, _ in panel.done} == {"jog", "let_go"}, "no click starts anything"
+
+
 def test_other_tabs_do_not_hold_up_a_stop(panel, chromium):
     context = chromium.new_context()
     try:

@@ -379,10 +379,9 @@ def test_the_page_is_served_and_states_stream(panel):
 
 def test_buttons_are_refused_with_a_reason():
     nothing = refusals(Situation())
-    assert nothing["stop"] == ""
-    assert all(text for action, text in nothing.items() if action != "stop")
+    assert {action for action, text in nothing.items() if not text} == {"stop", "let_go"}
     for node, needing in (
-        ("excitation", {"plan", "rehearse", "start"}),
+        ("excitation", {"plan", "rehearse", "start", "pause", "resume", "jog"}),
         ("recorder", {"record", "end_recording"}),
         ("identification", {"identify", "load_model"}),
         ("feedforward", {"payload"}),
@@ -398,15 +397,20 @@ def test_buttons_are_refused_with_a_reason():
         ({"loading": True}, "an identification is under way", {"identify", "load_model"}),
         ({"recorded": ""}, "there is no recording yet", {"identify"}),
         ({"identifying": False}, "no identification is under way", {"cancel"}),
-        ({"moving": True}, "the robot moves", {"plan", "rehearse", "start", "load_model"}),
+        ({"moving": True}, "the robot moves", {"plan", "rehearse", "start", "load_model", "jog"}),
+        ({"moving": True, "jogging": True}, "the robot moves", {"plan", "rehearse", "start", "load_model"}),
+        ({"moving": True, "paused": True}, "no motion is under way that could be paused", {"pause"}),
+        ({"moving": True, "pausable": True}, "no motion is paused", {"resume"}),
         ({"moving": False}, "the robot moves", set()),
-        ({"stop_set": True}, "the stop is set: release it", {"rehearse", "start"}),
+        ({"stop_set": True}, "the stop is set: release it", {"rehearse", "start", "jog", "resume"}),
         ({"stop_set": False}, "the stop is not set", {"release"}),
     ):  # fmt: skip
         found = refusals(replace(Situation(ALL, plan=1, recorded="bag"), **busy))
         assert {action for action, text in found.items() if text == words} == refused
     ready = Situation(ALL, plan=1, recorded="bag")
-    assert {action for action, text in refusals(ready).items() if text} == {"end_recording", "cancel", "release"}
+    assert {action for action, text in refusals(ready).items() if text} == {
+        "end_recording", "cancel", "release", "pause", "resume",
+    }  # fmt: skip
 
 
 def test_a_plan_is_rehearsed_first():

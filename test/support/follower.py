@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.control.checked_motion import checked_motion
+from ros2_dynid.control.along_path import resumed_motion
+from ros2_dynid.control.checked_motion import checked_motion, jog_motion
 from ros2_dynid.control.excitation_events import (
     ActivateExcitation,
     ExcitationTick,
+    Jog,
     ParametersChanged,
     Phase,
+    Resume,
     RobotChanged,
     Start,
 )
@@ -76,6 +79,17 @@ class Follower:
             name, machine.robot, run, machine.where(self.now), machine.settings, machine.limits, machine.stops
         )
         return self.do(Start(self.now, motion))
+
+    def jog(self, joint, direction, free=None):
+        machine = self.machine
+        q = machine.where(self.now)
+        motion = jog_motion(machine.robot, joint, direction, q, machine.settings, machine.limits, machine.stops, free)
+        return self.do(Jog(self.now, motion))
+
+    def resume(self):
+        machine = self.machine
+        motion = resumed_motion(machine.paused, machine.limits, machine.settings, machine.stops)
+        return self.do(Resume(self.now, motion))
 
     def set(self, **changes):
         from dataclasses import replace

@@ -19,6 +19,9 @@ from ros2_dynid.control.excitation_events import (
     ConnectionProblem,
     DeactivateExcitation,
     GoalRefused,
+    JogHeld,
+    JogReleased,
+    Pause,
     Phase,
     RobotChanged,
     Stop,
@@ -95,9 +98,15 @@ def _leaves_well(made, points):
     assert np.all(np.abs(ddq) <= np.maximum(limits.acceleration, limits.deceleration) * 1.02 + 1e-9)
 
 
+KINDS = [
+    *("start", "stop", "start", "start", "parameters", "robot", "connection", "goal", "off", "on"),
+    *("pause", "pause", "resume", "resume", "resume", "jog", "jog", "hold", "hold", "release"),
+]
+
+
 def _event(made, rng, robot):
     now = made.now
-    kind = rng.choice(["start", "stop", "start", "start", "parameters", "robot", "connection", "goal", "off", "on"])
+    kind = rng.choice(KINDS)
     if kind == "start":
         q = rng.uniform([-1, -1.5, -1], [1, 0, 1])
         try:
@@ -106,6 +115,8 @@ def _event(made, rng, robot):
             return "refused"
     elif kind == "stop":
         made.do(Stop(now))
+    elif kind in ("pause", "resume", "jog", "hold", "release"):
+        return _slow_event(made, rng, robot, kind)
     elif kind == "parameters":
         made.set(stale=float(rng.uniform(0.05, 0.2)), settle=float(rng.uniform(0, 0.1)))
     elif kind == "robot" and rng.random() < 0.2:
@@ -118,6 +129,24 @@ def _event(made, rng, robot):
         made.do(DeactivateExcitation(now))
     elif kind == "on":
         made.do(ActivateExcitation(now))
+    return kind
+
+
+def _slow_event(made, rng, robot, kind):
+    now, motion = made.now, made.machine._motion
+    if kind == "pause":
+        made.do(Pause(now))
+    elif kind == "resume" and made.machine.paused is not None:
+        made.resume()
+    elif kind == "jog" and made.machine.limits is not None:
+        try:
+            made.jog(str(rng.choice(robot.active_names)), int(rng.choice([-1, 1])))
+        except InputError:
+            return "refused"
+    elif kind == "hold":
+        made.do(JogHeld(now, getattr(motion, "joint", "waist"), getattr(motion, "direction", 1)))
+    elif kind == "release":
+        made.do(JogReleased(now))
     return kind
 
 

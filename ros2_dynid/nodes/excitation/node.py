@@ -2,8 +2,9 @@
 
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
-Services: ~/plan, ~/rehearse, ~/start and ~/stop. Subscribes to robot_description, joint_states, stop and
-commander. Publishes joint_trajectory (or sends it to an action), excitation_state, commander and ~/planned.
+Services: ~/plan, ~/rehearse, ~/start, ~/pause, ~/resume, ~/jog and ~/stop. Subscribes to robot_description,
+joint_states, stop and commander. Publishes joint_trajectory (or sends it to an action), excitation_state, commander
+and ~/planned.
 
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
 states send it events; what it sends to the controller has passed the gate and the controller's own checks.
@@ -11,21 +12,28 @@ states send it events; what it sends to the controller has passed the gate and t
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ros2_dynid.control.checked_motion import checked_motion
+from ros2_dynid.control.along_path import resumed_motion
+from ros2_dynid.control.checked_motion import checked_motion, jog_motion
 from ros2_dynid.control.excitation_events import (
     ActivateExcitation,
     Announce,
     DeactivateExcitation,
     GoalRefused,
+    Jog,
+    JogHeld,
+    JogReleased,
     ParametersChanged,
+    Pause,
     Phase,
+    Resume,
     RobotChanged,
     Start,
     Stop,
@@ -56,6 +64,7 @@ from ros2_dynid.nodes.excitation.planning import Planner
 from ros2_dynid.nodes.excitation.publishers import StatePublisher
 from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
 from ros2_dynid.recording.live import LiveStates, StampClock
+from ros2_dynid.srv import Jog as JogService
 
 REST_SECONDS = 15.0
 """Time [s] that a deactivation waits for the robot to be at rest."""
@@ -67,11 +76,12 @@ END_SECONDS = 0.6
 
 
 class Excitation(ManagedNode):
-    """Services plan, rehearse, start and stop."""
+    """Services plan, rehearse, start, pause, resume, jog and stop."""
 
     def __init__(self) -> None:
         """Declare parameters and start."""
         super().__init__("excitation", PARAMETERS)
+        self._one_jog = threading.Lock()
         self._sender: Sender | None = None
         self._stream: Stream | None = None
         self._activated_at = 0.0
@@ -102,13 +112,16 @@ class Excitation(ManagedNode):
         action = self.value("action")
         self._controllers = Controllers(self, self.value("controller_manager"))
         self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
-        starting, stopping = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
+        starting, pausing, stopping = (MutuallyExclusiveCallbackGroup() for _ in range(3))
         for name, act, group in (
             ("start", self._start, starting),
             ("rehearse", self._rehearse, starting),
-            ("stop", self._stop, stopping),  # waits for nobody
+            ("resume", self._resume, starting),
+            ("pause", lambda: self._send_event(Pause), pausing),
+            ("stop", lambda: self._send_event(Stop), stopping),  # waits for nobody
         ):
             self.create_service(Trigger, f"~/{name}", self._service(act), callback_group=group)
+        self.create_service(JogService, "~/jog", self._on_jog, callback_group=ReentrantCallbackGroup())
 
     def on_robot(self, robot: Robot) -> None:
         """Move this robot from now on, or once the one that moves has stopped."""
@@ -186,9 +199,6 @@ class Excitation(ManagedNode):
         speed = self.value("rehearsal_speed")
         return self._run("rehearsing", lambda trajectory: rehearsal(trajectory, speed))
 
-    def _stop(self) -> str:
-        return self._send_event(Stop)
-
     def _on_stop_switch(self, reason: Reason | None) -> None:
         """Brake, and start nothing while the stop of the suite is set."""
         self._owner.post(lambda now: HoldBack(now, reason))
@@ -198,25 +208,12 @@ class Excitation(ManagedNode):
     def _run(self, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
         """Prepare the motion in this thread, which may take its time, and let it start."""
         machine, stops, plan = self._machine, self._machine.stops, self._planner.plan
-        robot = self._robot()
-        if not self.active:
-            raise InputError("the node is inactive", "activate it")
-        if self._stop_switch.reason is not None:
-            raise InputError(*self._stop_switch.reason)
+        robot = self._robot_that_may_move()
         if plan is None:
             raise InputError("there is no plan", "call ~/plan")
-        if machine.moving:
-            raise InputError(f"a motion is under way ({machine.phase.value})", "wait for its end or stop it")
         if plan.robot is not robot:
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
-        sender = self._sender
-        assert sender is not None, "made by configure, as this service is"
-        self._wait_if_fresh(sender, stops)
-        if problem := sender.problem():
-            raise InputError(problem, "start the controller, or remap its topic")
-        self.get_logger().info(self._controllers.check(sender.name))
-        if advice := self._controllers.advice(sender.name):
-            self.get_logger().warning(advice)
+        sender = self._connected_sender(stops)
         points = plan.points(chosen(plan.trajectory), self.value("point_rate"))
         q, limits = machine.where(self._now()), machine.limits
         assert limits is not None
@@ -225,14 +222,81 @@ class Excitation(ManagedNode):
             sender.prepare(part.points)
         way, run = motion.way.points.duration, motion.run.points.duration
         self._state_out.expect(name, way, machine.settings.settle, run)
-        self._commander.wait(robot.active_names, at_rest=machine.at_rest)
+        return self._begin(robot, lambda now: Start(now, motion))
+
+    def _robot_that_may_move(self) -> Robot:
+        """Return the robot, or refuse to move it: it moves, or it must not."""
+        robot, machine = self._robot(), self._machine
+        if not self.active:
+            raise InputError("the node is inactive", "activate it")
+        if self._stop_switch.reason is not None:
+            raise InputError(*self._stop_switch.reason)
+        if machine.moving:
+            raise InputError(f"a motion is under way ({machine.phase.value})", "wait for its end or stop it")
+        return robot
+
+    def _connected_sender(self, stops: int) -> Sender:
+        """Return the way to the controller, or refuse what needs it."""
+        sender = self._sender
+        assert sender is not None, "made by configure, as services are"
+        self._wait_if_fresh(sender, stops)
+        if problem := sender.problem():
+            raise InputError(problem, "start the controller, or remap its topic")
+        self.get_logger().info(self._controllers.check(sender.name))
+        if advice := self._controllers.advice(sender.name):
+            self.get_logger().warning(advice)
+        return sender
+
+    def _begin(self, robot: Robot, make: MakeEvent) -> str:
+        """Let a motion that is ready begin, once nobody else commands the robot."""
+        self._commander.wait(robot.active_names, at_rest=self._machine.at_rest)
         if not self._commander.watched():
             self.get_logger().warning("no guard is running: if this node is killed, the motion is finished unwatched")
         try:
-            return self._send_event(lambda now: Start(now, motion))
+            return self._send_event(make)
         except DynidError:
             self._commander.release()
             raise
+
+    def _resume(self) -> str:
+        """Prepare the rest of a paused motion in this thread, which may take its time, and let it go on."""
+        machine, stops, sender = self._machine, self._machine.stops, self._sender
+        if self._stop_switch.reason is not None:
+            raise InputError(*self._stop_switch.reason)
+        paused, limits = machine.paused, machine.limits
+        if paused is None or limits is None or sender is None:
+            raise InputError("no motion is paused", "pause one")
+        motion = resumed_motion(paused, limits, machine.settings, stops)
+        sender.prepare(motion.run.points)
+        self._state_out.expect_rest(paused.rest_at / paused.points.duration, motion.run.points.duration)
+        return self._send_event(lambda now: Resume(now, motion))
+
+    def _on_jog(self, request: JogService.Request, response: JogService.Response) -> JogService.Response:
+        with answering(response, self.get_logger()):
+            response.message = self._jog(request.joint, request.direction)
+        return response
+
+    def _jog(self, joint: str, direction: int) -> str:
+        """Begin to move a joint, say that it is still held, or let it go (direction 0)."""
+        machine = self._machine
+        if not direction:
+            return self._send_event(JogReleased)
+        if machine.phase is Phase.JOGGING:
+            return self._send_event(lambda now: JogHeld(now, joint, direction))
+        if not self._one_jog.acquire(blocking=False):
+            raise InputError("a jog is being prepared", "hold on")
+        try:
+            stops, robot = machine.stops, self._robot_that_may_move()
+            sender = self._connected_sender(stops)
+            q, limits = machine.where(self._now()), machine.limits
+            assert limits is not None
+            free = self._planner.free_way(robot)
+            motion = jog_motion(robot, joint, direction, q, machine.settings, limits, stops, free)
+            sender.prepare(motion.way.points)
+            self._state_out.expect("jogging", 0.0, 0.0, motion.way.points.duration)
+            return self._begin(robot, lambda now: Jog(now, motion))
+        finally:
+            self._one_jog.release()
 
     def _wait_if_fresh(self, sender: Sender, stops: int) -> None:
         """Right after an activation, wait for what a start needs; a stop ends the wait."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectory
 
@@ -22,7 +23,7 @@ from ros2_dynid.control.knots import reference_by_knots
 from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.collision import Shapes, clearance
+from ros2_dynid.excitation.collision import Shapes, clearance, nearest
 from ros2_dynid.excitation.limits import check_trajectory
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.jobs import PLAN
@@ -38,6 +39,8 @@ from ros2_dynid.usecases.robot_source import RobotSource
 
 CHECK_RATE_HZ = 100.0
 """Rate at which collisions are looked for along a trajectory."""
+ROUNDING_M = 1e-9
+"""Difference of distances [m] that means nothing: a jog after the other must not come closer step by step."""
 ALLOWANCE_M = 1e-3
 """The way to the start may come this much closer [m] than the margin, or than the robot already is."""
 
@@ -84,6 +87,7 @@ class Planner:
         self._job = OneJob("planning")
         self._one_request = threading.Lock()
         self.plan: SafePlan | None = None
+        self._known: tuple[Robot, object, Shapes | None] | None = None
         self._planned = node.create_publisher(JointTrajectory, "~/planned", LATCHED)
         node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
 
@@ -105,6 +109,32 @@ class Planner:
             self._planned.publish(response.trajectory)
         return response
 
+    def shapes(self, robot: Robot) -> Shapes | None:
+        """Return what a robot must not touch now, None if nothing is known: read anew when it has changed."""
+        around = configured_surroundings(self._value)
+        file = around.obstacles
+        state = (encode(around), file and Path(file).stat().st_mtime_ns)
+        if self._known is None or self._known[0] is not robot or self._known[1] != state:
+            _, shapes = robot_and_shapes(self._robot_source(), around, planning=False)
+            self._known = (robot, state, shapes)
+        return self._known[2]
+
+    def free_way(self, robot: Robot) -> Callable[[Array], int]:
+        """Return what counts how many positions of a way, shape (N, n), keep clear, from the first one on.
+
+        A robot that is closer to something than the margin may not come any closer.
+        """
+        shapes = self.shapes(robot)
+
+        def count(q: Array) -> int:
+            if shapes is None:
+                return len(q)
+            distance = nearest(robot, shapes, q).distance
+            wrong = distance < min(shapes.margin, float(distance[0])) - ROUNDING_M
+            return int(np.argmax(wrong)) if wrong.any() else len(q)
+
+        return count
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Refuse a second request: requests that wait here would keep the threads that a stop needs."""
@@ -117,7 +147,7 @@ class Planner:
 
     def _checked(self, robot: Robot, planned: Trajectory) -> SafePlan:
         """Refuse a trajectory that breaks a limit or leads into a collision."""
-        _, shapes = robot_and_shapes(self._robot_source(), configured_surroundings(self._value), planning=False)
+        shapes = self.shapes(robot)
         problems = [str(problem) for problem in check_trajectory(robot, planned)]
         if shapes is not None:
             distance, what = clearance(robot, shapes, planned.sample(CHECK_RATE_HZ).q)

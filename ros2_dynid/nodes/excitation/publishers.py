@@ -19,6 +19,7 @@ class StatePublisher:
         self._publisher = node.create_publisher(ExcitationState, "excitation_state", ANNOUNCED)
         self._progress = 0.0
         self._times: dict[str, tuple[float, float]] = {}
+        self._part = ""
         self.publish("idle")
 
     def expect(self, motion: str, way: float, settle: float, run: float) -> None:
@@ -31,8 +32,16 @@ class StatePublisher:
             "done": (1.0, 0.0),
         }
 
+    def expect_rest(self, share: float, seconds: float) -> None:
+        """Take the share of the part under way that is over at a pause, and the time [s] that its rest will need."""
+        progress, _ = self._times.get(self._part, (0.0, 0.0))
+        following = self._times.get("settle", (1.0, 0.0)) if self._part == "approach" else (1.0, 0.0)
+        self._times[self._part] = (progress + share * (following[0] - progress), seconds)
+
     def publish(self, name: str, reason: str = "") -> None:
         """Publish a state by its name, such as "exciting"; a motion that is stopped keeps its progress."""
+        if name in self._times:
+            self._part = name
         self._progress, duration = self._times.get(name, (self._progress, 0.0))
         message = ExcitationState(
             state=getattr(ExcitationState, name.upper().replace(" ", "_")),

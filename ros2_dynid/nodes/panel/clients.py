@@ -22,7 +22,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.common.stop_topic import TOPIC as STOP
-from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
+from ros2_dynid.srv import Jog, PlanExcitation, SetPayload, StartRecording, StopRecording
 
 SHORT, LONG = 10.0, 300.0
 """Patience [s] with a service that answers at once, and with a plan."""
@@ -34,6 +34,9 @@ KINDS: Mapping[str, Any] = {
     "excitation/plan": PlanExcitation,
     "excitation/rehearse": Trigger,
     "excitation/start": Trigger,
+    "excitation/pause": Trigger,
+    "excitation/resume": Trigger,
+    "excitation/jog": Jog,
     "excitation/stop": Trigger,
     "recorder/start": StartRecording,
     "recorder/stop": StopRecording,

@@ -2,11 +2,11 @@
 
 """Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
 
-Calls plan, rehearse, start and stop of the excitation, the services of the recorder, identify and the lifecycle of the
-identification and set_payload of the feedforward (clients.py). Subscribes to robot_description, joint_states,
-joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift, feedforward/predicted,
-feedforward/external_effort, identification/predicted, stop and /diagnostics (listening.py). Publishes stop, and
-preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command
+Calls plan, rehearse, start, pause, resume, jog and stop of the excitation, the services of the recorder, identify and
+the lifecycle of the identification and set_payload of the feedforward (clients.py). Subscribes to robot_description,
+joint_states, joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift,
+feedforward/predicted, feedforward/external_effort, identification/predicted, stop and /diagnostics (listening.py).
+Publishes stop, and preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command
 and which buttons are enabled is preview.panel_rules, every node checks each request itself, and anyone may stop.
 """
 
@@ -56,10 +56,22 @@ MOVING = frozenset(
         ExcitationState.SETTLE,
         ExcitationState.REHEARSING,
         ExcitationState.EXCITING,
+        ExcitationState.SLOWING,
+        ExcitationState.PAUSED,
+        ExcitationState.JOGGING,
         ExcitationState.BRAKING,
     )
 )
 """States in which the excitation moves the robot, or is about to."""
+PAUSABLE = MOVING - {
+    ExcitationState.SLOWING,
+    ExcitationState.PAUSED,
+    ExcitationState.JOGGING,
+    ExcitationState.BRAKING,
+}
+"""States of a motion that can be paused."""
+QUIET = frozenset(("jog", "let_go"))
+"""Actions that come many times a second: what they answer is not told unless it is a refusal."""
 STOPPED = frozenset((ExcitationState.BRAKING, ExcitationState.ABORTED))
 """States of a motion that did not reach its end."""
 
@@ -218,6 +230,9 @@ class Panel(ManagedNode):
             "identify" in self._busy,
             "load_model" in self._busy,
             self._stop_switch.reason is not None,
+            excitation.state in PAUSABLE,
+            excitation.state == ExcitationState.PAUSED,
+            excitation.state == ExcitationState.JOGGING,
         )
 
     def _tick(self) -> None:
@@ -290,6 +305,10 @@ class Panel(ManagedNode):
             "plan": self._do_plan,
             "rehearse": lambda _: str(self._others.call("excitation/rehearse").message),
             "start": self._do_start,
+            "pause": lambda _: str(self._others.call("excitation/pause").message),
+            "resume": lambda _: str(self._others.call("excitation/resume").message),
+            "jog": self._do_jog,
+            "let_go": lambda _: str(self._others.call("excitation/jog", joint="", direction=0).message),
             "stop": lambda _: self._others.stop(),
             "release": lambda _: self._others.release(),
             "record": lambda _: f"recording {self._others.call('recorder/start').path}",
@@ -309,7 +328,8 @@ class Panel(ManagedNode):
             line = reason(error, self.get_logger())
             self._say("bad", f"{action}: {line}")
             raise DynidError(line) from None
-        self._say("good", f"{action}: {line}")
+        if action not in QUIET:
+            self._say("good", f"{action}: {line}")
         return line
 
     def _do_plan(self, request: Mapping[str, object]) -> str:
@@ -321,6 +341,12 @@ class Panel(ManagedNode):
     def _do_start(self, request: Mapping[str, object]) -> str:
         check_rehearsed(self.situation(), request.get("anyway") is True)
         return str(self._others.call("excitation/start").message)
+
+    def _do_jog(self, request: Mapping[str, object]) -> str:
+        joint, direction = request.get("joint"), _number(request, "direction", 0.0)
+        if not isinstance(joint, str) or direction not in (-1.0, 1.0):
+            raise InputError("a jog needs a joint, and a direction of 1 or -1", "reload the page")
+        return str(self._others.call("excitation/jog", joint=joint[:200], direction=int(direction)).message)
 
     def _do_end_recording(self, _: Mapping[str, object]) -> str:
         summary = self._others.call("recorder/stop")

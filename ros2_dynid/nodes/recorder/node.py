@@ -77,6 +77,8 @@ class Following:
             self._lose()
 
     def _on_state(self, message: ExcitationState) -> None:
+        if message.state in (ExcitationState.SLOWING, ExcitationState.PAUSED):
+            return  # a motion that is paused goes on in the same bag
         exciting = message.state == ExcitationState.EXCITING
         self._announced, self._lost, self.returned = exciting, False, False
         self._on_change(exciting)
