@@ -117,12 +117,18 @@ for (const [label, direction, name] of [["\u2212", -1, "to smaller positions"], 
 }
 const unrehearsed = html("div", { class: "ask", id: "unrehearsed" }, move);
 unrehearsed.hidden = true;
-html("p", { style: "margin:0 0 .4rem" }, unrehearsed, "This plan has not been rehearsed since it was made. A rehearsal runs the same path slowly.");
+const whyNot = html("p", { style: "margin:0 0 .4rem" }, unrehearsed);
 const choice = html("div", { class: "row" }, unrehearsed);
 html("button", { class: "primary" }, choice, "Rehearse first").addEventListener("click", () => { unrehearsed.hidden = true; ask("rehearse"); });
 html("button", { id: "anyway" }, choice, "Start anyway").addEventListener("click", () => { unrehearsed.hidden = true; ask("start", { anyway: true }); });
 html("button", {}, choice, "Cancel").addEventListener("click", () => { unrehearsed.hidden = true; });
-start.addEventListener("click", () => { if (state && state.rehearsed) ask("start"); else unrehearsed.hidden = false; });
+start.addEventListener("click", () => {
+  if (state && state.rehearsal.startsWith("passed")) { ask("start"); return; }
+  whyNot.textContent = state && state.rehearsal ? `The rehearsal was not passed: ${state.rehearsal}.`
+    : "This plan has not been rehearsed since it was made. A rehearsal runs the same path slowly.";
+  unrehearsed.hidden = false;
+});
+const verdictOfRehearsal = html("p", { class: "soft", id: "rehearsal", style: "margin:0;font-size:.82rem" }, move);
 const safety = html("p", { class: "soft", id: "safety", style: "margin:.3rem 0 0;font-size:.82rem" }, move);
 
 // --- record and identify
@@ -257,6 +263,7 @@ function hear(text) {
     node.disabled = Boolean(why);
     node.title = why;
   }
+  verdictOfRehearsal.textContent = state.rehearsal ? `Rehearsal ${state.rehearsal}` : "";
   safety.textContent = state.stop_on_disconnect
     ? "If this page or its connection dies, the panel node stops the motion when it notices (stop_on_disconnect)."
     : "If this page or its connection dies, a motion under way goes on under the excitation node's own supervision. Keep the robot's own stop at hand.";

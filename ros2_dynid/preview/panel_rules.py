@@ -18,6 +18,8 @@ from ros2_dynid.errors import InputError
 
 SILENT_S = 2.0
 """The commanding browser counts as disconnected after this long without a sign of life [s]; it sends two a second."""
+PASSED = "passed"
+"""How the verdict on a rehearsal begins that unlocks the fast motion."""
 WARN_EVERY_S = 10.0
 """Wrong tokens are told of at most this often [s]."""
 
@@ -30,15 +32,15 @@ class WrongTokenError(InputError):
 class Situation:
     """What the panel knows: nodes that answer, and what is running.
 
-    moving: whether the excitation moves the robot; plan: number of the plan on display, 0 for none; rehearsed: number
-    of the last plan whose rehearsal was passed; stop_set: the stop of the suite is set; pausable, paused, jogging: what
-    kind of motion it is.
+    moving: whether the excitation moves the robot; pausable, paused, jogging: what kind of motion it is; plan: number
+    of the plan on display, 0 for none; rehearsal: the excitation's verdict on its rehearsal, "" without one; stop_set:
+    the stop of the suite is set.
     """
 
     nodes: frozenset[str] = frozenset()
     moving: bool = False
     plan: int = 0
-    rehearsed: int = 0
+    rehearsal: str = ""
     planning: bool = False
     recording: bool = False
     recorded: str = ""
@@ -144,6 +146,7 @@ class PanelAccess:
 
 
 def check_rehearsed(now: Situation, anyway: bool) -> None:
-    """Refuse to start a plan that has not been rehearsed, unless `anyway`."""
-    if now.rehearsed != now.plan and not anyway:
-        raise InputError("this plan has not been rehearsed", "rehearse it first, or start it anyway")
+    """Refuse to start a plan whose rehearsal was not passed, unless `anyway`."""
+    if not now.rehearsal.startswith(PASSED) and not anyway:
+        what = f"the rehearsal was not passed: {now.rehearsal}" if now.rehearsal else "this plan has not been rehearsed"
+        raise InputError(what, "rehearse it first, or start it anyway")

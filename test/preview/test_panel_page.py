@@ -58,7 +58,7 @@ class Played:
             now = Situation(ALL, self.excitation == "exciting", plan=0, recorded="bag")
             self.server.publish(
                 {
-                    "t": time.time(), "robot": 1, "plan": 0, "rehearsed": False, "q": [0.0, 0.1, 0.2],
+                    "t": time.time(), "robot": 1, "plan": 0, "rehearsal": "", "q": [0.0, 0.1, 0.2],
                     "effort": [1.0, 2.0, 3.0], "predicted": None, "external": None, "ghost": None, "error": None,
                     "excitation": self.excitation, "stopped": "aborted" in self.excitation,
                     "moving": now.moving, "recording": False, "recorded": "bag",

@@ -414,10 +414,11 @@ def test_buttons_are_refused_with_a_reason():
 
 
 def test_a_plan_is_rehearsed_first():
-    check_rehearsed(Situation(plan=3, rehearsed=3), False)
-    check_rehearsed(Situation(plan=3, rehearsed=2), True)
-    with pytest.raises(InputError, match="not been rehearsed"):
-        check_rehearsed(Situation(plan=3, rehearsed=2), False)
+    check_rehearsed(Situation(plan=3, rehearsal="passed: well"), False)
+    for verdict, said in (("", "not been rehearsed"), ("failed: the elbow lags", "not passed: failed: the elbow lags")):
+        check_rehearsed(Situation(plan=3, rehearsal=verdict), True)
+        with pytest.raises(InputError, match=said):
+            check_rehearsed(Situation(plan=3, rehearsal=verdict), False)
 
 
 def test_a_stream_without_news_says_each_second_that_it_is_there(panel):

@@ -60,8 +60,10 @@ from ros2_dynid.nodes.common.stop_topic import StopListener
 from ros2_dynid.nodes.excitation.controllers import Controllers
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext
 from ros2_dynid.nodes.excitation.parameters import PARAMETERS, SETTINGS, motion_settings
-from ros2_dynid.nodes.excitation.planning import Planner
+from ros2_dynid.nodes.excitation.planning import Planner, SafePlan
 from ros2_dynid.nodes.excitation.publishers import StatePublisher
+from ros2_dynid.nodes.excitation.rehearsal import NAME as REHEARSING
+from ros2_dynid.nodes.excitation.rehearsal import Rehearsals
 from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
 from ros2_dynid.recording.live import LiveStates, StampClock
 from ros2_dynid.srv import Jog as JogService
@@ -107,8 +109,9 @@ class Excitation(ManagedNode):
 
     def configure(self) -> None:
         """Make topics and services."""
-        self._planner = Planner(self, self.value, self._robot, self.robot_source)
         self._state_out = StatePublisher(self)
+        self._rehearsals = Rehearsals(self._state_out.rehearsed)
+        self._planner = Planner(self, self.value, self._robot, self.robot_source, self._rehearsals.plan_changed)
         action = self.value("action")
         self._controllers = Controllers(self, self.value("controller_manager"))
         self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
@@ -126,6 +129,7 @@ class Excitation(ManagedNode):
     def on_robot(self, robot: Robot) -> None:
         """Move this robot from now on, or once the one that moves has stopped."""
         self._planner.plan = None
+        self._rehearsals.plan_changed()
         self._send_event(lambda now: RobotChanged(now, robot))
 
     def activate(self) -> None:
@@ -193,11 +197,20 @@ class Excitation(ManagedNode):
         return answer
 
     def _start(self) -> str:
-        return self._run("exciting", lambda trajectory: trajectory)
+        plan = self._planner.plan
+        if plan is not None and self.value("require_rehearsal"):
+            self._rehearsals.check(plan)
+        return self._run(plan, "exciting", lambda trajectory: trajectory)
 
     def _rehearse(self) -> str:
-        speed = self.value("rehearsal_speed")
-        return self._run("rehearsing", lambda trajectory: rehearsal(trajectory, speed))
+        plan, speed = self._planner.plan, self.value("rehearsal_speed")
+        if plan is not None:
+            self._rehearsals.expect(plan, speed, self._machine.settings.tracking)
+        try:
+            return self._run(plan, REHEARSING, lambda trajectory: rehearsal(trajectory, speed))
+        except DynidError:
+            self._rehearsals.cancel()
+            raise
 
     def _on_stop_switch(self, reason: Reason | None) -> None:
         """Brake, and start nothing while the stop of the suite is set."""
@@ -205,9 +218,9 @@ class Excitation(ManagedNode):
         if reason is not None:
             self._owner.post(lambda now: Stop(now, reason[0]))
 
-    def _run(self, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
+    def _run(self, plan: SafePlan | None, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
         """Prepare the motion in this thread, which may take its time, and let it start."""
-        machine, stops, plan = self._machine, self._machine.stops, self._planner.plan
+        machine, stops = self._machine, self._machine.stops
         robot = self._robot_that_may_move()
         if plan is None:
             raise InputError("there is no plan", "call ~/plan")
@@ -355,6 +368,7 @@ class Excitation(ManagedNode):
     def _announce(self, what: Announce) -> None:
         if what.phase is Phase.INACTIVE:  # the last phase stays readable
             return
+        self._rehearsals.follow(what, self._machine.worst_error)
         self._state_out.publish(what.name, what.reason)
         if what.reason and what.phase is Phase.BRAKING:
             self.get_logger().error(f"stopping: {what.reason}")
@@ -368,7 +382,9 @@ class Excitation(ManagedNode):
                 self._steady.heard(1e-9 * state.stamp)
             now = self._now()
             stamp = self._steady.ns_of(state.stamp) if self._simulated else state.stamp
-            self._owner.state(JointStateArrived(now, state, self._stamps.time_of(stamp, now)))
+            event = JointStateArrived(now, state, self._stamps.time_of(stamp, now))
+            self._rehearsals.take(event)
+            self._owner.state(event)
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ PARAMETERS = (
     Described("obstacles", "", "YAML file of obstacles in the base frame (dynid excite --obstacles); empty: none"),
     Described("point_rate", 100.0, "points of a trajectory in a second, at most [Hz]", 5.0, 1000.0),
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
+    Described("require_rehearsal", False, "start no plan whose rehearsal was not passed"),
     Described("rehearsal_speed", 0.2, "speed of a rehearsal, as a share", 0.01, 1.0),
     Described("tracking_tolerance", 0.2, "largest tracking error [rad or m]", 1e-4, 10.0),
     Described(

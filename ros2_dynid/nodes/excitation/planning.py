@@ -80,8 +80,13 @@ class Planner:
         value: Callable[[str], Any],
         robot: Callable[[], Robot],
         robot_source: Callable[[], RobotSource],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Offer the service on `node`; value(name) is a parameter's value now, files lie in the folder."""
+        """Offer the service on `node`; value(name) is a parameter's value now, files lie in the folder.
+
+        changed: called when there is another plan.
+        """
+        self._changed = changed
         self._logger, self._value, self._robot, self._robot_source = node.get_logger(), value, robot, robot_source
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
@@ -106,6 +111,7 @@ class Planner:
             response.cond, response.duration = cond, planned.duration
             response.message = str(path)
             self.plan = plan
+            self._changed()
             self._planned.publish(response.trajectory)
         return response
 

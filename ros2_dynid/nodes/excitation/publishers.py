@@ -20,6 +20,7 @@ class StatePublisher:
         self._progress = 0.0
         self._times: dict[str, tuple[float, float]] = {}
         self._part = ""
+        self._message, self._rehearsal = ExcitationState(), ""
         self.publish("idle")
 
     def expect(self, motion: str, way: float, settle: float, run: float) -> None:
@@ -51,4 +52,15 @@ class StatePublisher:
             duration=duration,
         )
         message.header.stamp = self._clock.now().to_msg()
-        self._publisher.publish(message)
+        self._message = message
+        self._send()
+
+    def rehearsed(self, verdict: str) -> None:
+        """Publish the same state with the verdict on the rehearsal of the plan, "" where there is none."""
+        if verdict != self._rehearsal:
+            self._rehearsal = verdict
+            self._send()
+
+    def _send(self) -> None:
+        self._message.rehearsal = self._rehearsal
+        self._publisher.publish(self._message)

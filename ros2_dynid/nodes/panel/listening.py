@@ -131,7 +131,7 @@ class Listening:
         return take
 
     def _on_excitation(self, message: ExcitationState) -> None:
-        message.text = one_line(message.text)
+        message.text, message.rehearsal = one_line(message.text), one_line(message.rehearsal)
         self.excitation = message
 
     def _on_recording(self, message: String) -> None:

@@ -6,8 +6,9 @@ Calls plan, rehearse, start, pause, resume, jog and stop of the excitation, the 
 the lifecycle of the identification and set_payload of the feedforward (clients.py). Subscribes to robot_description,
 joint_states, joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift,
 feedforward/predicted, feedforward/external_effort, identification/predicted, stop and /diagnostics (listening.py).
-Publishes stop, and preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the robot: who may command
-and which buttons are enabled is preview.panel_rules, every node checks each request itself, and anyone may stop.
+Publishes stop, and preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the
+robot: who may command and which buttons are enabled is preview.panel_rules, every node checks each request itself, and
+anyone may stop.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ros2_dynid.nodes.panel.parameters import PARAMETERS
 from ros2_dynid.nodes.panel.publishers import Rviz
 from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
-from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
+from ros2_dynid.preview.panel_rules import PASSED, PanelAccess, Situation, check_rehearsed, refusals
 from ros2_dynid.preview.panel_token import make_token, show_on_terminal, token_of_file
 from ros2_dynid.preview.scene import Appearance, sampled_path
 from ros2_dynid.report.build import verdict_of
@@ -91,13 +92,13 @@ class Panel(ManagedNode):
         self._lock = threading.Lock()
         self._look: Appearance | None = None
         self._robot_text, self._plan_text = "", ""
-        self._robot_number = self._plan_number = self._rehearsed = 0
+        self._robot_number = self._plan_number = 0
         self._plan: Reference | None = None
         self._busy: set[str] = set()
         self._progress: tuple[str, float] = ("", 0.0)
         self._verdict: list[Plain] = []
         self._lines: list[Plain] = []
-        self._last_state, self._rehearsing = ExcitationState(), 0
+        self._last_state = ExcitationState()
         self._commander = ""
         self._ghost_time = 0.0
         self._server: PanelServer | None = None
@@ -223,7 +224,7 @@ class Panel(ManagedNode):
             self._others.nodes(),
             excitation.state in MOVING,
             self._plan_number,
-            self._rehearsed,
+            excitation.rehearsal,
             "plan" in self._busy,
             topics is not None and topics.recording,
             "" if topics is None else topics.recorded,
@@ -256,7 +257,7 @@ class Panel(ManagedNode):
                 "t": 1e-9 * self.now_ns(),
                 "robot": self._robot_number,
                 "plan": self._plan_number,
-                "rehearsed": bool(now.plan) and now.rehearsed == now.plan,
+                "rehearsal": now.rehearsal,
                 "q": _numbers(q),
                 "effort": _numbers(topics.measured.states.tau if topics.measured.fresh else None),
                 "predicted": _numbers(topics.predicted()),
@@ -282,16 +283,14 @@ class Panel(ManagedNode):
         )
 
     def _follow(self, now: ExcitationState) -> None:
-        """Notice the end of a rehearsal, and what the excitation says."""
+        """Tell what the excitation says anew."""
         before, self._last_state = self._last_state, now
-        if now is before:
+        if now is before or before.state == ExcitationState.UNKNOWN:
             return
-        if now.state == ExcitationState.REHEARSING:
-            self._rehearsing = self._plan_number
-        elif now.state == ExcitationState.DONE and before.state == ExcitationState.REHEARSING:
-            self._rehearsed = self._rehearsing
-        if before.state != ExcitationState.UNKNOWN:
+        if now.text != before.text:
             self._say("bad" if now.state in STOPPED else "good", f"excitation: {now.text}")
+        if now.rehearsal and now.rehearsal != before.rehearsal:
+            self._say("good" if now.rehearsal.startswith(PASSED) else "bad", f"rehearsal {now.rehearsal}")
 
     def _say(self, level: str, text: str) -> None:
         with self._lock:

@@ -65,3 +65,31 @@ def a_joint_moves_while_it_is_held(made):
     assert client.call(Jog, "excitation/jog", joint="", direction=0).message == "no joint is being jogged"
     with pytest.raises(ClientError, match="there is no joint 'nose'"):
         client.call(Jog, "excitation/jog", joint="nose", direction=1)
+
+
+@pytest.mark.timeout(120)
+def test_the_fast_motion_is_locked_until_a_slow_one_has_shown_the_friction_of_each_joint(tmp_path):
+    with graph(tmp_path) as made:
+        saved_motion(tmp_path / "trajectories", made.robot, seconds=4.0)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]")
+        made.start("excitation", approach_speed=0.6, settle_seconds=0.1, rehearsal_speed=0.4, require_rehearsal="true")
+        made.ready("sim_robot", "excitation")
+        client = made.client
+        client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
+        with pytest.raises(ClientError, match="has not been rehearsed"):
+            client.call(Trigger, "excitation/start")
+        made.run("rehearse")
+        client.wait_for_excitation(ExcitationState.REHEARSING, timeout=40.0)
+        client.call(Trigger, "excitation/stop")
+        client.wait(lambda: client.excitation_state.rehearsal == "failed: stop was called", 10.0, "the verdict")
+        with pytest.raises(ClientError, match="not passed: stop was called"):
+            client.call(Trigger, "excitation/start")
+        made.run("rehearse")
+        client.wait_for_excitation(ExcitationState.DONE, timeout=60.0)
+        client.wait(lambda: client.excitation_state.rehearsal != "", 20.0, "the verdict")
+        assert client.excitation_state.rehearsal.startswith("passed: largest tracking error")
+        assert "elbow" in client.excitation_state.rehearsal
+        made.run()
+        client.wait_for_excitation(ExcitationState.EXCITING, timeout=40.0)
+        client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
+        client.wait(lambda: client.excitation_state.rehearsal == "", 10.0, "no verdict on another plan")
