@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.codegen.compiled import BLOCK, BuildError, Library, is_ready, library
+from ros2_dynid.codegen.loop_code import assembled
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
 from ros2_dynid.dynamics.kinematics import Motion, check_samples, motion_of
@@ -61,7 +62,7 @@ class NumpyTorque:
 
 
 class LoopTorque:
-    """The torque of a robot with closed loops: generated code for the open tree, whose joints the loops move."""
+    """The torque of a robot with closed loops by NumPy; the loops are followed from one sample to the next."""
 
     def __init__(self, robot: Robot, chi: Array) -> None:
         """Prepare the tree's torque."""
@@ -70,7 +71,7 @@ class LoopTorque:
         self._near: Array | None = None
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return tau of one sample, shape (n_active,); the loops are followed from the sample before."""
+        """Return tau of one sample, shape (n_active,), or refuse positions where the loops do not close."""
         rows = [np.asarray(x, dtype=float)[None] for x in (q, dq, ddq)]
         motion = motion_of(self._robot, *rows, near=self._near)
         self._near = motion.q[:, 0].copy()
@@ -81,6 +82,35 @@ class LoopTorque:
         """Return tau of many samples, shape (N, n_active)."""
         motion = motion_of(self._robot, q, dq, ddq)
         return motion.to_active(self._tree.torques(*_tree_motion(motion)).T).T
+
+
+class CompiledLoopTorque:
+    """The same by generated code, which closes the loops in bounded time, or refuses."""
+
+    def __init__(self, robot: Robot, chi: Array, kernel: Library) -> None:
+        """Begin at the pose of assembly."""
+        self._robot, self._kernel = robot, kernel
+        self._generated = kernel.Torque(chi)
+        self._assembly = assembled(robot)
+        self._joints = self._assembly.copy()
+
+    def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of one sample, shape (n_active,), or refuse positions where the loops do not close."""
+        if not self._kernel.close(q, self._joints):
+            start = self._assembly.copy()
+            if not self._kernel.close(q, start):
+                raise InputError(
+                    f"the loops do not close at {', '.join(f'{x:.6g}' for x in q)}, or the pose is nearly singular",
+                    "give positions that the linkage reaches, and limits of the joints within",
+                    self._robot.name,
+                )
+            self._joints = start
+        return np.asarray(self._generated.torque(self._joints, dq, ddq))
+
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of many samples, shape (N, n_active); at least BLOCK."""
+        joints = np.ascontiguousarray(motion_of(self._robot, q).q.T)
+        return np.asarray(self._generated.torques(joints, dq, ddq))
 
 
 def _tree_motion(motion: Motion) -> tuple[Array, Array, Array]:
@@ -120,9 +150,9 @@ def torque_function(robot: Robot, chi: ArrayLike) -> InverseDynamics:
     chi = checked_standard(robot, chi)
     if robot.friction:
         return TermsTorque(robot, chi)
-    if robot.loops is not None:
-        return LoopTorque(robot, chi)
     kernel = _library(robot, "torque", MIN_BUILD_SAMPLES)
+    if robot.loops is not None:
+        return LoopTorque(robot, chi) if kernel is None else CompiledLoopTorque(robot, chi, kernel)
     return NumpyTorque(robot, chi) if kernel is None else kernel.Torque(chi)
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from ros2_dynid.codegen.compiled import BLOCK, Library
 from ros2_dynid.codegen.emit_c import Program
 from ros2_dynid.codegen.graph import evaluate
+from ros2_dynid.codegen.loop_code import assembled
 from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.kinematics import motion_of, random_positions
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.model.parameters import standard_names
@@ -41,17 +43,37 @@ def library_error(library: Library, kind: str, robot: Robot) -> float:
     """
     robot = replace(robot, friction=())
     rng = np.random.default_rng(0)
-    q, dq, ddq = (rng.uniform(-np.pi, np.pi, (SAMPLES, len(robot.active))) for _ in range(3))
+    q = random_positions(robot, rng, SAMPLES, np.pi)
+    dq, ddq = (rng.uniform(-np.pi, np.pi, q.shape) for _ in range(2))
     if kind == "torque":
         chi = rng.normal(size=len(standard_names(robot)))
-        torque = library.Torque(chi)
-        single = [torque.torque(*motion) for motion in zip(q[:SINGLE_CALLS], dq, ddq, strict=False)]
+        torque, joints = library.Torque(chi), motion_of(robot, q).q.T.copy()
+        single = [torque.torque(*motion) for motion in zip(joints[:SINGLE_CALLS], dq, ddq, strict=False)]
         tau = inverse_dynamics(robot, chi, q, dq, ddq)
-        return relative_error(np.vstack((torque.torques(q, dq, ddq), single)), np.vstack((tau, tau[:SINGLE_CALLS])))
+        error = relative_error(
+            np.vstack((torque.torques(joints, dq, ddq), single)), np.vstack((tau, tau[:SINGLE_CALLS]))
+        )
+        return error if robot.loops is None else float(np.maximum(error, _closing_error(library, robot, q, joints)))
     expected = regressor(robot, q, dq, ddq) if kind == "regressor" else energy_regressor(robot, q, dq)
     results = np.zeros(expected.T.shape)  # samples last
     library.fill(*((q, dq, ddq) if kind == "regressor" else (q, dq)), results)
     return relative_error(results.T, expected)
+
+
+def _closing_error(library: Library, robot: Robot, q: Array, joints: Array) -> float:
+    """Return how far closed positions, from the pose of assembly to the samples nearest to it, are off those of NumPy.
+
+    Positions that the library refuses do no harm; NaN if it refuses all. Angles count as points of the unit circle.
+    """
+    start = assembled(robot)
+    active = [j - 1 for j in robot.active]
+    nearest = np.argsort(np.abs(q - start[active]).max(axis=1))[:SINGLE_CALLS]
+    errors = []
+    for sample in nearest:
+        pose = start.copy()
+        if library.close(q[sample], pose):
+            errors.append(float(np.abs(np.exp(1j * pose) - np.exp(1j * joints[sample])).max()))
+    return max(errors, default=np.nan)
 
 
 def program_error(program: Program) -> float:

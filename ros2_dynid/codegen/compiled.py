@@ -37,7 +37,7 @@ import numpy as np
 
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import NO_LOOPS, Array, Robot
 
 _POINTER = ctypes.POINTER(ctypes.c_double)
 MAX_CONSTANTS = 4096
@@ -58,12 +58,19 @@ class PlainLibrary:
     def __init__(self, library: ctypes.CDLL, kind: str, robot: Robot) -> None:
         """Wrap a library that was just loaded."""
         self._library, self._n = library, len(robot.active)
+        self._positions = self._n if robot.loops is None else robot.n
         self._standard = len(standard_names(robot))
         self._rows = self._standard * (self._n if kind == "regressor" else 1)
 
     def Torque(self, chi: Array) -> PlainTorque:
         """Return the inverse dynamics for standard parameters chi; named as the extension's type."""
-        return PlainTorque(self._library, _array(chi, (self._standard,)), self._n)
+        return PlainTorque(self._library, _array(chi, (self._standard,)), self._n, self._positions)
+
+    def close(self, q: Array, joints: Array) -> bool:
+        """Move `joints`, closed positions of all joints, to those at q; return whether the loops close there."""
+        if joints.dtype != np.float64 or not joints.flags.c_contiguous or joints.shape != (self._positions,):
+            raise ValueError("joints is no array of doubles for all joints")
+        return bool(self._library.close_loops(_pointer(_array(q, (self._n,))), _pointer(joints)))
 
     def fill(self, *arrays: Array) -> None:
         """Write the results of all samples into the last array, samples last."""
@@ -79,22 +86,22 @@ class PlainLibrary:
 class PlainTorque:
     """Inverse dynamics of one robot with one set of parameters."""
 
-    def __init__(self, library: ctypes.CDLL, chi: Array, n: int) -> None:
-        """Prepare the constants of chi."""
-        self._library, self._n = library, n
+    def __init__(self, library: ctypes.CDLL, chi: Array, n: int, positions: int) -> None:
+        """Prepare the constants of chi; positions: how many columns q has, those of all joints with closed loops."""
+        self._library, self._n, self._positions = library, n, positions
         self._constants = np.zeros(MAX_CONSTANTS)
         library.prepare(_pointer(chi), _pointer(self._constants))
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of one sample, shape (n,)."""
-        input_arrays = [_array(x, (self._n,)) for x in (q, dq, ddq)]
+        input_arrays = [_array(q, (self._positions,)), *(_array(x, (self._n,)) for x in (dq, ddq))]
         tau = np.empty(self._n)
         self._library.torque_one(*(_pointer(x) for x in input_arrays), _pointer(self._constants), _pointer(tau))
         return tau
 
     def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of many samples, shape (N, n)."""
-        input_arrays = [_array(x, (len(q), self._n)) for x in (q, dq, ddq)]
+        input_arrays = [_array(q, (len(q), self._positions)), *(_array(x, (len(q), self._n)) for x in (dq, ddq))]
         tau = np.empty((len(q), self._n))
         pointers = [_pointer(x) for x in input_arrays]
         self._library.torque_batch(ctypes.c_size_t(len(q)), *pointers, _pointer(self._constants), _pointer(tau))
@@ -194,7 +201,9 @@ def _robot_text(robot: Robot) -> str:
     forces = [
         (f.powers, sorted(f.weights.items()), [(p.joint, p.point) for p in f.pivots], f.rest) for f in robot.forces
     ]
-    return repr((rows, more, coupling, passive, *forces))
+    loops = robot.loops or NO_LOOPS
+    cuts = [[(p.joint, p.point) for p in pair] for pair in loops.pairs]
+    return repr((rows, more, coupling, passive, cuts, loops.passive, sorted(loops.assembly.items()), *forces))
 
 
 @functools.cache

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, TINY, Expr, Graph, evaluate
+from ros2_dynid.codegen.loop_code import MAX_POSES, assembled, close_in_c
+from ros2_dynid.codegen.loop_expressions import JOINTS
 from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
 from ros2_dynid.dynamics.friction_law import references
@@ -42,8 +44,8 @@ class Program:
     about: tuple[str, ...] = ()
     """Lines for the header: where the parameters come from."""
     tests: tuple[Mapping[str, Array], ...] = field(default_factory=tuple)
-    """Reference samples: q, dq, ddq (and wrench, load, temperature) with tau, M, Q, C, the torque carried and its
-    friction F."""
+    """Reference samples: q, dq, ddq (and wrench, load, temperature; closed positions of all joints) with tau, M, Q, C,
+    the torque carried and its friction F."""
 
     @property
     def prepared(self) -> bool:
@@ -61,11 +63,19 @@ class Program:
         reference_of_joint = references(self.robot)
         return [reference_of_joint.get(place, 0.0) for place in range(len(self.robot.active))]
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether functions take closed positions of all joints, `joints`, instead of q: from a function `close`."""
+        return self.robot.loops is not None
+
     def inputs(self, function: str) -> list[str]:
         """Return the arrays that a function takes, constants aside."""
         wrench = ["wrench"] if function == "torque" and self.wrench else []
         warmth = ["temperature"] if function in ("torque", "friction") and self.thermal else []
-        return [*INPUTS[function], *wrench, *warmth]
+        motion = list(INPUTS[function])
+        if self.has_loops and function != "synchronous":
+            motion = [JOINTS, *(array for array in motion if array != "q")]
+        return [*motion, *wrench, *warmth]
 
 
 INPUTS = {
@@ -98,6 +108,7 @@ def sizes(program: Program) -> dict[str, int]:
         "carried": n,
         "F": n,
         "temperature": n,
+        JOINTS: program.robot.n,
     }
 
 
@@ -137,6 +148,7 @@ def _code(program: Program, function: str) -> Code:
         "gauss": f"exp{suffix}(-({{x}}) * ({{x}}))",
         "log": f"log{suffix}(fabs{suffix}({{x}}) + {number(TINY, real)})",
         "exp": f"exp{suffix}({{x}})",
+        "inverse": f"(({real})1 / ({{x}}))",
     }
     outputs = list(zip(targets(program, function), generated.outputs, strict=True))
     return code_of(generated.graph, outputs, real=real, functions=styles)
@@ -169,7 +181,8 @@ def _outputs(function: str) -> list[str]:
 def _background_signature(program: Program) -> str:
     real, n = program.real, sizes(program)
     restrict = f"{program.name.upper()}_RESTRICT"
-    arguments = [f"const {real} *{restrict} {array} /* {n[array]} */" for array in ("q", "dq")]
+    position = JOINTS if program.has_loops else "q"
+    arguments = [f"const {real} *{restrict} {array} /* {n[array]} */" for array in (position, "dq")]
     if program.prepared:
         arguments.append(f"const {real} *{restrict} constants")
     arguments += [f"{real} *{restrict} {array} /* {n[array]} */" for array in ("M", "h")]
@@ -235,6 +248,8 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
         "#endif",
         "",
     ]
+    if program.has_loops:
+        lines += _closure_lines(program)
     if program.prepared:
         what = " and ".join(x for x, on in (("parameters", program.runtime), ("load", program.load)) if on)
         lines += [f"/* Constants for the functions below, to be prepared again when {what} change. */"]
@@ -248,9 +263,30 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
+def _closure_lines(program: Program) -> list[str]:
+    """Return the declaration of the function that closes the loops."""
+    robot, upper = program.robot, program.name.upper()
+    start = ", ".join(number(float(x)) for x in assembled(robot))
+    names = comment(", ".join(joint.name for joint in robot.joints))
+    return [
+        f"#define {upper}_ALL_JOINTS {robot.n}",
+        f"/* Closed positions of all joints ({names}) to start from. */",
+        f"#define {upper}_ASSEMBLY {{{start}}}",
+        "",
+        "/* Close the loops: joints holds closed positions of an earlier call, at first those above, and gets",
+        " * those at q. Returns 1; or 0, with joints as they were, where q is out of reach or too far away, or the",
+        " * pose is nearly singular: compute no torque for q then, and hold or stop. The time is bounded: one pose",
+        f" * for a small step, and at most {MAX_POSES}. */",
+        f"int {program.name}_close(const double *q /* {len(robot.active)} */, double *{JOINTS} /* {robot.n} */);",
+        "",
+    ]
+
+
 def _source(program: Program, codes: Mapping[str, Code], layout: Mapping[str, int]) -> str:
     real = program.real
     lines = [f'#include "{program.name}.h"', "", "#include <math.h>", ""]
+    if program.has_loops:
+        lines += close_in_c(program.robot, f"{program.name}_close", "")
     if program.prepared:
         lines += _prepare(program, codes, layout)
     for name, code in codes.items():
@@ -276,13 +312,14 @@ def _source(program: Program, codes: Mapping[str, Code], layout: Mapping[str, in
     if "inertia_gravity" in codes and "velocity_torques" in codes:
         constants = "constants, " if program.prepared else ""
         n = len(program.robot.active)
+        position = JOINTS if program.has_loops else "q"
         lines += [
             _background_signature(program),
             "{",
             f"    {real} C[{n}];",
             "    int k;",
-            f"    {program.name}_inertia_gravity(q, {constants}M, h);",
-            f"    {program.name}_velocity_torques(q, dq, {constants}C);",
+            f"    {program.name}_inertia_gravity({position}, {constants}M, h);",
+            f"    {program.name}_velocity_torques({position}, dq, {constants}C);",
             f"    for (k = 0; k < {n}; ++k)",
             "        h[k] += C[k];",
             "}",
@@ -409,6 +446,8 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     lines += [f"    {real} {array}[{n[array]}];" for array in output_arrays]
     if "M" in output_arrays and "C" in output_arrays:
         lines.append(f"    {real} h[{n['h']}], tau_two_rates[{n['tau']}];")
+    if program.has_loops:
+        lines.append(f"    double {JOINTS}[{name.upper()}_ALL_JOINTS] = {name.upper()}_ASSEMBLY;")
     if program.prepared:
         lines.append(f"    {real} constants[{name.upper()}_CONSTANTS];")
     c = "constants, " if program.prepared else ""
@@ -418,16 +457,26 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         lines.append(f"        {name}_prepare({', '.join(given)}, constants);")
     wrench = "wrench_in[i], " if program.wrench else ""
     warmth = "temperature_in[i], " if program.thermal else ""
-    lines += [f"        {name}_torque(q_in[i], dq_in[i], ddq_in[i], {wrench}{warmth}{c}tau);"]
+    position = "q_in[i]"
+    if program.has_loops:
+        position = JOINTS
+        lines += [
+            f"        if (!{name}_close(q_in[i], {JOINTS})) {{",
+            '            printf("sample %d does not close\\n", i);',
+            "            return 1;",
+            "        }",
+        ]
+    lines += [f"        {name}_torque({position}, dq_in[i], ddq_in[i], {wrench}{warmth}{c}tau);"]
     checks = [("torque", "tau", "tau")]
     if "M" in output_arrays:
-        lines.append(f"        {name}_inertia_gravity(q_in[i], {c}M, Q);")
+        lines.append(f"        {name}_inertia_gravity({position}, {c}M, Q);")
         checks += [("inertia", "M", "M"), ("gravity", "Q", "Q")]
     if "C" in output_arrays:
-        lines.append(f"        {name}_velocity_torques(q_in[i], dq_in[i], {c}C);")
+        lines.append(f"        {name}_velocity_torques({position}, dq_in[i], {c}C);")
         checks.append(("velocity torques", "C", "C"))
     if "F" in output_arrays:
-        lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {warmth}{c}F);")
+        carrying = f"{JOINTS}, dq_in[i]" if program.has_loops else "dq_in[i]"
+        lines.append(f"        {name}_friction({carrying}, carried_in[i], {warmth}{c}F);")
         checks.append(("friction", "F", "F"))
     if "M" in output_arrays and "C" in output_arrays:
         lines += _two_rates_lines(program, c, warmth, with_friction="F" in output_arrays)
@@ -470,14 +519,15 @@ def _two_rates_lines(program: Program, constants: str, warmth: str, *, with_fric
     """Return the calls of the background and the synchronous task; a wrench is not in their torque."""
     name = program.name
     lines = [
-        f"        {name}_background(q_in[i], dq_in[i], {constants}M, h);",
+        f"        {name}_background({JOINTS if program.has_loops else 'q_in[i]'}, dq_in[i], {constants}M, h);",
         f"        {name}_synchronous(M, h, ddq_in[i], tau_two_rates);",
     ]
     if program.wrench:
         return [*lines, "        (void)tau_two_rates;"]
     if with_friction:
+        moving = f"{JOINTS}, dq_in[i]" if program.has_loops else "dq_in[i]"
         lines += [
-            f"        {name}_friction(dq_in[i], tau_two_rates, {warmth}{constants}F);",
+            f"        {name}_friction({moving}, tau_two_rates, {warmth}{constants}F);",
             f"        for (k = 0; k < {sizes(program)['tau']}; ++k)",
             "            tau_two_rates[k] += F[k];",
         ]

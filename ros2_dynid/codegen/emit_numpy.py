@@ -10,6 +10,8 @@ import numpy as np
 
 from ros2_dynid.codegen.emit_c import Program, constant_text, targets
 from ros2_dynid.codegen.graph import TINY, Expr, evaluate
+from ros2_dynid.codegen.loop_code import close_in_numpy
+from ros2_dynid.codegen.loop_expressions import JOINTS
 from ros2_dynid.codegen.text import code_of, comment, number
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array
@@ -24,6 +26,7 @@ _STYLE = {
     "gauss": "np.exp(-np.square({x}))",
     "log": f"np.log(np.abs({{x}}) + {TINY!r})",
     "exp": "np.exp({x})",
+    "inverse": "(1.0 / ({x}))",
 }
 _DOC = {
     "torque": "Return tau, shape (N, {n}), for q, dq, ddq{more} of shape (N, {n}).",
@@ -46,10 +49,16 @@ def emit_numpy(program: Program) -> dict[str, str]:
         lines += [f"Load and wrench are given about the origin and in the axes of {comment(program.tool)}."]
     if program.thermal:
         lines += ["Temperature: of the drives [deg C]; finite, and that of TEMPERATURES where it is not known."]
+    if program.has_loops:
+        lines += [
+            f"Close the loops first: {JOINTS} = close(q), (N, {robot.n}), stands for q; NaN where they do not close."
+        ]
     lines += ['"""', "", "import numpy as np", ""]
     lines += [f"PARAMETERS = {{{', '.join(_pair(program, k) for k in range(len(program.parameters)))}}}", ""]
     if program.thermal:
         lines += [f"TEMPERATURES = [{', '.join(number(value) for value in program.references)}]", ""]
+    if program.has_loops:
+        lines += close_in_numpy(robot)
     for name in program.functions:
         lines += ["", *_function(program, name)]
     lines += ["", *_check(program)]
@@ -73,6 +82,8 @@ def _function(program: Program, name: str) -> list[str]:
         keywords += [f"load=({', '.join(['0.0'] * len(LINK))})"] if program.load else []
     doc_template = _RIGID if name == "velocity_torques" and program.robot.friction else _DOC[name]
     more = " and wrench (6 columns)" if "wrench" in arguments else ""
+    if program.has_loops:
+        doc_template = doc_template.replace("for q, dq, ddq", f"for {JOINTS}, dq, ddq")
     doc = doc_template.format(n=n, more=more + (" and temperature" if "temperature" in arguments else ""))
     lines = [f"def {name}({', '.join((*arguments, *keywords))}):", f'    """{doc}"""']
     if name == "synchronous":
@@ -101,7 +112,7 @@ def _function(program: Program, name: str) -> list[str]:
         array, _, place = statement.name.partition("[")
         lines.append(f"    {source.get(array, array)}[:, {place} = {statement.text}")
     if name == "inertia_gravity":
-        lines.append(f"    return M_out.reshape(len(q), {n}, {n}), Q")
+        lines.append(f"    return M_out.reshape(len({first}), {n}, {n}), Q")
     else:
         lines.append(f"    return {output_arrays[0]}")
     return [*lines, ""]
@@ -128,6 +139,7 @@ def _check(program: Program) -> list[str]:
     arrays += ["temperature"] if program.thermal else []
     lines = ['if __name__ == "__main__":']
     lines += [f"    {a} = np.array({table([test[a] for test in program.tests])})" for a in arrays]
+    lines += [f"    {JOINTS} = close(q)"] if program.has_loops else []
     lines += ["    worst = 0.0"]
     for name, array in output_of.items():
         if name not in program.functions:

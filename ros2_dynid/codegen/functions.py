@@ -12,6 +12,7 @@ import numpy as np
 from ros2_dynid.codegen.composite import composite_coefficients
 from ros2_dynid.codegen.elastic_expressions import elastic_torques
 from ros2_dynid.codegen.graph import ABS, GAUSS, ROOT, Expr, Graph
+from ros2_dynid.codegen.loop_expressions import JOINTS, closure, loop_motion_expressions
 from ros2_dynid.codegen.newton_euler_expressions import (
     LINK_SLOTS,
     Link,
@@ -194,10 +195,9 @@ def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPla
                 if j != k:
                     M[j - 1][k - 1] = M[j - 1][k - 1] + graph.number(cj * ck) * inertia
     if robot.passive_joints:
-        G, _ = constraint(robot)
-        columns = [[_dot(graph, G[:, k], row) for row in M] for k in range(G.shape[1])]  # M G, by columns
-        M = [[_dot(graph, G[:, i], column) for column in columns] for i in range(G.shape[1])]
-        Q = [_dot(graph, G[:, k], Q) for k in range(G.shape[1])]
+        columns = [*zip(*(to_active(graph, robot, row) for row in M), strict=True)]  # M G, by columns
+        M = [*zip(*(to_active(graph, robot, list(column)) for column in columns), strict=True)]
+        Q = to_active(graph, robot, Q)
     return [entry for row in M for entry in row] + Q
 
 
@@ -234,9 +234,9 @@ def recursion_with_links(
 def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> RecursionInputs:
     """Return the recursion with the motion in `parts` ("q", "dq", "ddq", "g" for gravity); the rest is zero."""
     have = parts.split()
-    q, dq, ddq = (
-        joint_values(graph, robot, name) if name in have else [graph.zero] * robot.n for name in ("q", "dq", "ddq")
-    )
+    still = [graph.zero] * robot.n
+    q, dq = (joint_values(graph, robot, name) if name in have else list(still) for name in ("q", "dq"))
+    ddq = _accelerations(graph, robot, have)
     scale = graph.number(1.0 / plan.unit)
     for j, joint in enumerate(robot.joints):
         if joint.sigma == PRISMATIC:
@@ -257,25 +257,54 @@ def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> R
     )
 
 
+def _accelerations(graph: Graph, robot: Robot, have: Sequence[str]) -> Vector:
+    """Return the accelerations of all joints for the motion in `have`."""
+    array = "ddq" if "ddq" in have else "bias" if "dq" in have else None
+    return [graph.zero] * robot.n if array is None else joint_values(graph, robot, array)
+
+
 def joint_values(graph: Graph, robot: Robot, array: str) -> Vector:
-    """Return the positions (velocities, accelerations) of all joints from those of the active ones."""
+    """Return positions ("q"), velocities ("dq") or accelerations ("ddq") of all joints from those of the active ones.
+
+    "bias": dG/dt dq, a part of the accelerations. With closed loops the positions are an input of their own.
+    """
+    n_active = len(robot.active)
+    if robot.loops is not None and array == "q":
+        return [graph.variable(JOINTS, j) for j in range(robot.n)]
+    if array == "bias":
+        return [graph.zero] * robot.n if robot.loops is None else list(loop_motion_expressions(graph, robot).bias)
+    active = [graph.variable(array, k) for k in range(n_active)]
     if not robot.passive_joints:
-        return [graph.variable(array, j) for j in range(robot.n)]
-    G, offset = constraint(robot)
-    active = [graph.variable(array, k) for k in range(G.shape[1])]
-    joints = [_dot(graph, row, active) for row in G]
-    return [x + graph.number(float(b)) for x, b in zip(joints, offset, strict=True)] if array == "q" else joints
+        return active
+    joints = [_product(graph, row, active) for row in _jacobian(graph, robot)]
+    offset = joint_values(graph, robot, "bias") if array == "ddq" else [graph.zero] * robot.n
+    if array == "q":
+        offset = [graph.number(float(b)) for b in constraint(robot)[1]]
+    return [x + b for x, b in zip(joints, offset, strict=True)]
 
 
-def _dot(graph: Graph, weights: Array, terms: Sequence[Expr]) -> Expr:
-    return graph.sum(graph.number(float(c)) * x for c, x in zip(weights, terms, strict=True))
+def _jacobian(graph: Graph, robot: Robot) -> list[Vector]:
+    """Return G with dq = G dq_a, n rows of n_active."""
+    if robot.loops is not None:
+        return loop_motion_expressions(graph, robot).G
+    return [[graph.number(float(c)) for c in row] for row in constraint(robot)[0]]
+
+
+def _product(graph: Graph, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+    return graph.sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
+    """Return G^T tau of the active joints."""
     if not robot.passive_joints:
         return tau
-    G, _ = constraint(robot)
-    return [_dot(graph, G[:, k], tau) for k in range(G.shape[1])]
+    return [_product(graph, column, tau) for column in zip(*_jacobian(graph, robot), strict=True)]
+
+
+def loop_closure(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
+    """Return Newton's step of the loops' passive joints at `joints`, the gaps, and the pivots of its equations."""
+    outputs = closure(graph, robot)
+    return [*outputs.step, *outputs.gap, *outputs.pivots]
 
 
 def _drives(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: list[Expr], parts: str) -> list[Expr]:
@@ -283,7 +312,7 @@ def _drives(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: 
     zero = graph.zero
     have = parts.split()
     dq = joint_values(graph, robot, "dq")
-    ddq = joint_values(graph, robot, "ddq") if "ddq" in have else [zero] * robot.n
+    ddq = _accelerations(graph, robot, have)
     result = []
     for j, joint in enumerate(robot.joints):
         total = graph.number(1.0 / plan.unit) * tau[j] if joint.sigma == PRISMATIC else tau[j]

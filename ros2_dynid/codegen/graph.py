@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
 ABS, ROOT, GAUSS, INVERSE_ROOT, LOG = "abs", "root", "gauss", "inverse_root", "log"
-EXP = "exp"
-UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS, INVERSE_ROOT, LOG, EXP)
-"""Functions of one node: |x|, sqrt(|x|), exp(-x^2), 1 / sqrt(|x|) and log(|x| + TINY) beside sine, cosine, sign and
-exponential."""
+EXP, INVERSE = "exp", "inverse"
+UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS, INVERSE_ROOT, LOG, EXP, INVERSE)
+"""Functions of one node: |x|, sqrt(|x|), exp(-x^2), 1 / sqrt(|x|) and log(|x| + TINY) beside sine, cosine, sign,
+exponential and 1 / x."""
 TINY = 1e-30
 """Added to |x| before its logarithm: |x|^p = exp(p log |x|) is as good as 0 at 0 then, also in float."""
 Key = tuple[object, ...]
@@ -158,6 +158,12 @@ class Graph:
         """Return |x| (ABS), sqrt(|x|) (ROOT), exp(-x^2) (GAUSS), 1 / sqrt(|x|) (INVERSE_ROOT) or log(|x| + TINY)."""
         return Expr(self, self._node((function, x.node), False))
 
+    def inverse(self, x: Expr) -> Expr:
+        """Return 1 / x."""
+        if x.number is not None:
+            return self.number(1.0 / x.number)
+        return Expr(self, self._node((INVERSE, x.node), False), x.sign)
+
     def power(self, x: Expr, exponent: float) -> Expr:
         """Return |x|^exponent."""
         log_power = self.number(exponent) * self.even(LOG, x)
@@ -283,6 +289,7 @@ _EVALUATE: Mapping[str, Callable[[float], float]] = {
     INVERSE_ROOT: lambda x: 1.0 / math.sqrt(abs(x)),
     LOG: lambda x: math.log(abs(x) + TINY),
     EXP: math.exp,
+    INVERSE: lambda x: 1.0 / x,
 }
 
 

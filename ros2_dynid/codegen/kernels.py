@@ -18,6 +18,8 @@ from ros2_dynid.codegen.compiled import BLOCK
 from ros2_dynid.codegen.emit_c import constant_lines
 from ros2_dynid.codegen.functions import torque
 from ros2_dynid.codegen.graph import COS, SIN, VAR, Expr, Graph
+from ros2_dynid.codegen.loop_code import close_in_c
+from ros2_dynid.codegen.loop_expressions import JOINTS
 from ros2_dynid.codegen.operation_search import generate, starting_constants
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
@@ -123,7 +125,7 @@ static PyObject *torque_call(Torque *self, PyObject *const *args, Py_ssize_t cou
         return NULL;
     }
     for (int k = 0; k < 3; ++k)
-        if ((in[k] = taken(args[k], 1, -1, N_ACTIVE)) == NULL)
+        if ((in[k] = taken(args[k], 1, -1, k ? N_ACTIVE : N_POSITIONS)) == NULL)
             goto done;
     out = PyArray_SimpleNew(1, shape, NPY_DOUBLE);
     if (out != NULL)
@@ -144,9 +146,9 @@ static PyObject *torque_rows(Torque *self, PyObject *const *args, Py_ssize_t cou
         return NULL;
     }
     for (int k = 0; k < 3; ++k)
-        if ((in[k] = taken(args[k], 2, k ? PyArray_DIM(in[0], 0) : -1, N_ACTIVE)) == NULL)
+        if ((in[k] = taken(args[k], 2, k ? PyArray_DIM(in[0], 0) : -1, k ? N_ACTIVE : N_POSITIONS)) == NULL)
             goto done;
-    out = PyArray_SimpleNew(2, PyArray_DIMS(in[0]), NPY_DOUBLE);
+    out = PyArray_SimpleNew(2, PyArray_DIMS(in[1]), NPY_DOUBLE);
     if (out != NULL) {
         const size_t samples = (size_t)PyArray_DIM(in[0], 0);
         const double *q = (const double *)PyArray_DATA(in[0]), *dq = (const double *)PyArray_DATA(in[1]);
@@ -188,7 +190,34 @@ static int fill_module(PyObject *module)
     return failed;
 }
 
+#ifdef WITH_LOOPS
+/* close(q, joints) -> bool: joints, closed positions of all joints, go to those at q, or stay as they are. */
+static PyObject *close_python(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    PyArrayObject *q = NULL, *joints = NULL;
+    PyObject *result = NULL;
+    (void)self;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "give q and joints");
+        return NULL;
+    }
+    if ((q = taken(args[0], 1, -1, N_ACTIVE)) != NULL && (joints = taken(args[1], 1, -1, N_POSITIONS)) != NULL) {
+        if ((PyObject *)joints == args[1] && PyArray_ISWRITEABLE(joints))
+            result = PyBool_FromLong(close_loops((const double *)PyArray_DATA(q), (double *)PyArray_DATA(joints)));
+        else
+            PyErr_SetString(PyExc_ValueError, "joints is no writable array of doubles");
+    }
+    Py_XDECREF(q);
+    Py_XDECREF(joints);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"close", (PyCFunction)(void (*)(void))close_python, METH_FASTCALL, "close(q, joints) -> bool"},
+    {NULL, NULL, 0, NULL}};
+#else
 static PyMethodDef methods[] = {{NULL, NULL, 0, NULL}};
+#endif
 #endif
 """
 
@@ -272,6 +301,7 @@ _STYLE = {
     "cos": "cos({x})",
     "sign": "(double)(({x} > 0.0) - ({x} < 0.0))",
     "inverse_root": "(1.0 / sqrt(fabs({x})))",
+    "inverse": "(1.0 / ({x}))",
 }
 Target = tuple[str, Expr]
 
@@ -291,12 +321,18 @@ def torque_source(robot: Robot) -> str:
     assert [expr.node for _, expr in one.constants] == [expr.node for _, expr in block.constants]  # by other names
     constants = max(len(one.constants), 1)
     padded = -(-max(len(angles), 1) // 4) * 4
-    lines = [*_head(n, {"N_STANDARD": len(names), "N_CONSTANTS": constants}), SINCOS]
+    position = "q" if robot.loops is None else JOINTS
+    positions = n if robot.loops is None else robot.n
+    sizes = {"N_POSITIONS": positions, "N_STANDARD": len(names), "N_CONSTANTS": constants}
+    lines = [*_head(n, sizes), SINCOS]
+    if robot.loops is not None:
+        lines += ["#define WITH_LOOPS", *close_in_c(robot, "close_loops", "DYNID_PUBLIC ")]
     lines += ["DYNID_PUBLIC void prepare(const double *restrict parameters, double *restrict constants)", "{"]
     lines += constant_lines(generated, one.constants, "double", 0)
     lines += ["    (void)parameters;", "    (void)constants;", "}", ""]
     lines += [
-        "DYNID_PUBLIC void torque_one(const double *restrict q, const double *restrict dq, const double *restrict ddq,",
+        f"DYNID_PUBLIC void torque_one(const double *restrict {position}, const double *restrict dq,",
+        "                const double *restrict ddq,",
         "                const double *restrict constants, double *restrict tau)",
         "{",
         *_read_constants(one),
@@ -306,14 +342,18 @@ def torque_source(robot: Robot) -> str:
         "    }",
         f"    sincos_array(angle, sn, cs, {padded});",
         *_lines(one, "    "),
-        *(f"    (void){array};" for array in ("q", "dq", "ddq", "constants", "sn", "cs")),
+        *(f"    (void){array};" for array in (position, "dq", "ddq", "constants", "sn", "cs")),
         "}",
         "",
     ]
-    lines += _batch_head("torque_batch", ("q", "dq", "ddq"), ", const double *restrict constants, double *restrict out")
-    lines += [*_read_constants(block), f"    double q[{n}][BLOCK], dq[{n}][BLOCK], ddq[{n}][BLOCK], tau[{n}][BLOCK];"]
+    lines += _batch_head(
+        "torque_batch", (position, "dq", "ddq"), ", const double *restrict constants, double *restrict out"
+    )
+    lines += [*_read_constants(block), f"    double {position}[{positions}][BLOCK];"]
+    lines += [f"    double dq[{n}][BLOCK], ddq[{n}][BLOCK], tau[{n}][BLOCK];"]
     body = [
-        *_load(("q", "dq", "ddq")),
+        *_load((position,), "N_POSITIONS"),
+        *_load(("dq", "ddq")),
         *_angle_block(graph, angles),
         *_loop(_lines(block, "            ")),
         "        for (int i = 0; i < count; ++i)",
@@ -482,11 +522,11 @@ def _batch_head(name: str, inputs: Sequence[str], rest: str) -> list[str]:
     ]
 
 
-def _load(inputs: Sequence[str]) -> list[str]:
-    moves = [f"                {a}[j][i] = {a}_in[(start + (size_t)i) * N_ACTIVE + (size_t)j];" for a in inputs]
+def _load(inputs: Sequence[str], columns: str = "N_ACTIVE") -> list[str]:
+    moves = [f"                {a}[j][i] = {a}_in[(start + (size_t)i) * {columns} + (size_t)j];" for a in inputs]
     return [
         "        for (int i = 0; i < count; ++i)",
-        "            for (int j = 0; j < N_ACTIVE; ++j) {",
+        f"            for (int j = 0; j < {columns}; ++j) {{",
         *moves,
         "            }",
     ]

@@ -22,12 +22,14 @@ from ros2_dynid.codegen.functions import (
     velocity_torques,
 )
 from ros2_dynid.codegen.graph import Graph
+from ros2_dynid.codegen.loop_expressions import JOINTS
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.operation_search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.representation import Space, space_of
 from ros2_dynid.codegen.text import identifier
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
-from ros2_dynid.dynamics.kinematics import constraint, frames
+from ros2_dynid.dynamics.kinematics import frames, linear_constraint, motion_of, random_positions, velocity_ratios
+from ros2_dynid.dynamics.loops import close_loops
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import Inertia
@@ -36,6 +38,8 @@ from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 REFERENCE_SAMPLES = 3
 """Reference samples in the program that checks itself."""
+NEAR_ASSEMBLY = 0.5
+"""Distance of their positions from the pose in which loops are assembled [rad, m], at most."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def program_of(
     a function of its own, of dq and of the torque M ddq + C + Q that the gears carry.
     """
     options = options or ProgramOptions()
+    if robot.loops is not None and options.real == "float":
+        raise InputError("single precision does not close loops", Text("leave ", Option("float"), " out"), robot.name)
     if robot.friction and "velocity_torques" in functions:
         functions = [*functions, FRICTION]
     joint, pose, tool = tool_of(robot, options.tool)
@@ -192,8 +198,9 @@ def reference_samples(
     robot = program.robot
     rng = np.random.default_rng(0)
     tests = []
-    for _ in range(count):
-        q, dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(3))
+    positions = reference_positions(robot, rng, count)
+    for q in positions:
+        dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(2))
         load = rng.uniform(0.0, 1.0, len(LINK)) if program.load else np.zeros(0)
         wrench = rng.uniform(-10.0, 10.0, 6) if program.wrench else np.zeros(6)
         temperature = rng.uniform(10.0, 70.0, len(robot.active)) if program.thermal else np.zeros(len(robot.active))
@@ -211,6 +218,7 @@ def reference_samples(
         friction = friction + terms_torque(robot, dq, np.sign(dq), gear_torque, temperature)
         steady = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
         test = {
+            JOINTS: motion_of(robot, q[None]).q[:, 0],
             "q": q,
             "dq": dq,
             "ddq": ddq,
@@ -228,6 +236,18 @@ def reference_samples(
     return tuple(tests)
 
 
+def reference_positions(robot: Robot, rng: np.random.Generator, count: int, span: float = 2.0) -> Array:
+    """Return random positions of the active joints, shape (count, n_active); with closed loops near the assembly."""
+    if robot.loops is None:
+        return rng.uniform(-span, span, (count, len(robot.active)))
+    q = random_positions(robot, rng, 8 * count, NEAR_ASSEMBLY)
+    middle = np.array([robot.loops.assembly.get(j, 0.0) for j in robot.active])
+    q = q[np.argsort(np.abs(q - middle).max(axis=1))]
+    G, offset = linear_constraint(robot)
+    alone = [row for row in q if np.isfinite(close_loops(robot, (G @ row + offset)[:, None])).all()]
+    return np.array(alone[:count])
+
+
 def contact_torque(robot: Robot, q: Array, wrench: Array, joint: int, pose: Array) -> Array:
     """Return J^T w [N.m, N], shape (n_active,), of the wrench on the tool with pose (4, 4) in the frame of `joint`."""
     T = frames(robot, q[None])[0]
@@ -242,4 +262,4 @@ def contact_torque(robot: Robot, q: Array, wrench: Array, joint: int, pose: Arra
         else:
             tau[i - 1] = axis @ (moment + np.cross(tool[:3, 3] - origin, force))
         i = robot.joints[i - 1].parent
-    return np.asarray(constraint(robot)[0].T @ tau)
+    return np.asarray(velocity_ratios(robot, q[None])[0].T @ tau)

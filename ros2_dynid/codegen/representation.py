@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.codegen.newton_euler_expressions import LINK_SLOTS
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.model.parameters import JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -70,7 +71,8 @@ def space_of(robot: Robot, seed: int = 0) -> Space:
     rng = np.random.default_rng(seed)
     n = len(robot.active)
     samples = -(-2 * len(S) // n)
-    q, dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(3))
+    q = random_positions(robot, rng, samples, np.pi)
+    dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(2))
     Y = regressor(robot, q, dq, ddq)
     W = Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S)
     # friction and offset get rows of their own: a weight on a vertical axis must not be taken for an offset, as gravity

@@ -55,12 +55,12 @@ joints are then at most some fifty times those of the active ones."""
 
 def constraint(robot: Robot) -> tuple[Array, Array]:
     """Return G, shape (n, n_active), and the offset, shape (n,), of q = G q_a + offset; closed loops have none."""
-    refuse_loops(robot, "control, previews, other kinds of trajectories and generated code")
-    return _linear_part(robot)
+    refuse_loops(robot, "control, previews and other kinds of trajectories")
+    return linear_constraint(robot)
 
 
-def _linear_part(robot: Robot) -> tuple[Array, Array]:
-    """Return G and the offset of the constraint, rows of the loops' passive joints zero."""
+def linear_constraint(robot: Robot) -> tuple[Array, Array]:
+    """Return G (n, n_active) and the offset (n,) of joints that follow linearly; rows of loops' passive joints 0."""
     column = {joint: k for k, joint in enumerate(robot.active)}
     G, offset = np.zeros((robot.n, len(column))), np.zeros(robot.n)
     for joint, k in column.items():
@@ -91,7 +91,7 @@ def motion_of(
         raise InputError(f"q, dq and ddq have shapes {qa.T.shape}, {dqa.T.shape}, {ddqa.T.shape}", "make them equal")
     if not robot.passive_joints:
         return Motion(qa, dqa, ddqa)
-    G, offset = _linear_part(robot)
+    G, offset = linear_constraint(robot)
     every = G @ qa + offset[:, None]
     if robot.loops is None:
         return Motion(every, G @ dqa, G @ ddqa, G)
@@ -120,14 +120,17 @@ def random_positions(robot: Robot, rng: np.random.Generator, count: int, span: f
     limits = [robot.joints[j - 1].limits for j in robot.active]
     lower = np.maximum([limit.lower for limit in limits], middle - span)
     upper = np.minimum([limit.upper for limit in limits], middle + span)
-    G, offset = _linear_part(robot)
+    G, offset = linear_constraint(robot)
     reached = np.empty((0, n_active))
     for _ in range(ROUNDS):
         q = rng.uniform(lower, upper, (max(count, FIRST_DRAW) if len(reached) else FIRST_DRAW, n_active))
         closed = close_loops(robot, G @ q.T + offset[:, None])
         reached = np.concatenate((reached, q[loop_margin(robot, closed) > REGULAR]))
-        if len(reached) >= count:
-            return reached[-count:]
+        if len(reached) >= count:  # and without the others on the way to them
+            reached = reached[-count:]
+            reached = reached[~np.isnan(close_loops(robot, G @ reached.T + offset[:, None])).any(axis=0)]
+            if len(reached) == count:
+                return reached
         if len(reached) > 1:  # what was reached tells where to draw
             slack = 0.1 * np.ptp(reached, axis=0)
             lower, upper = (
