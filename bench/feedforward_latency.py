@@ -62,8 +62,8 @@ def motion() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def torques(model: FeedforwardModel) -> np.ndarray:
     """Return the torques of the motion that the node must answer with, shape (N, 6)."""
-    rows = [(model.rigid(*row), row[1]) for row in zip(*motion(), strict=True)]
-    return np.array([rigid + model.friction(dq, SMOOTHING, rigid) for rigid, dq in rows])
+    rows = [(model.rigid(*row), row) for row in zip(*motion(), strict=True)]
+    return np.array([rigid + model.friction(q, dq, SMOOTHING, rigid) for rigid, (q, dq, _) in rows])
 
 
 class Bench:

@@ -102,6 +102,8 @@ Model model_of(const Message & message)
     passive.terms = detail::weights_of(one.joints, one.coefficients);
     model.passive.push_back(passive);
   }
+  if (!message.loops.passive.empty() || !message.loops.pivots.empty())
+    throw std::runtime_error("closed loops whose joints do not follow linearly are not covered here");
   for (const auto & one : message.friction)
   {
     if (one.term == "temperature" || one.term == "temperature_viscous")

@@ -21,7 +21,7 @@ from ros2_dynid.codegen.compiled import BLOCK, BuildError, Library, is_ready, li
 from ros2_dynid.codegen.loop_code import assembled
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless, terms_torque
-from ros2_dynid.dynamics.kinematics import Motion, check_samples, motion_of
+from ros2_dynid.dynamics.kinematics import Motion, check_samples, motion_of, velocity_ratios
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -78,6 +78,10 @@ class LoopTorque:
         tau = self._tree.torque(self._near, motion.dq[:, 0].copy(), motion.ddq[:, 0].copy())
         return motion.to_active(tau[:, None])[:, 0]
 
+    def ratios(self, q: Array) -> Array:
+        """Return dq/dq_active of all joints, shape (n, n_active), or refuse positions where the loops do not close."""
+        return np.asarray(velocity_ratios(self._robot, np.asarray(q, dtype=float)[None], near=self._near)[0])
+
     def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of many samples, shape (N, n_active)."""
         motion = motion_of(self._robot, q, dq, ddq)
@@ -96,16 +100,24 @@ class CompiledLoopTorque:
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of one sample, shape (n_active,), or refuse positions where the loops do not close."""
-        if not self._kernel.close(q, self._joints):
-            start = self._assembly.copy()
-            if not self._kernel.close(q, start):
-                raise InputError(
-                    f"the loops do not close at {', '.join(f'{x:.6g}' for x in q)}, or the pose is nearly singular",
-                    "give positions that the linkage reaches, and limits of the joints within",
-                    self._robot.name,
-                )
-            self._joints = start
-        return np.asarray(self._generated.torque(self._joints, dq, ddq))
+        return np.asarray(self._generated.torque(self._close(q), dq, ddq))
+
+    def ratios(self, q: Array) -> Array:
+        """Return dq/dq_active of all joints, shape (n, n_active), or refuse positions where the loops do not close."""
+        return np.asarray(self._kernel.ratios(self._close(q)))
+
+    def _close(self, q: Array) -> Array:
+        """Return closed positions of all joints, from those of the last call or from the assembly; threads may share."""
+        for start in (self._joints, self._assembly):
+            joints = start.copy()
+            if self._kernel.close(q, joints):
+                self._joints = joints
+                return joints
+        raise InputError(
+            f"the loops do not close at {', '.join(f'{x:.6g}' for x in q)}, or the pose is nearly singular",
+            "give positions that the linkage reaches, and limits of the joints within",
+            self._robot.name,
+        )
 
     def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of many samples, shape (N, n_active); at least BLOCK."""

@@ -47,7 +47,8 @@ def library_error(library: Library, kind: str, robot: Robot) -> float:
     dq, ddq = (rng.uniform(-np.pi, np.pi, q.shape) for _ in range(2))
     if kind == "torque":
         chi = rng.normal(size=len(standard_names(robot)))
-        torque, joints = library.Torque(chi), motion_of(robot, q).q.T.copy()
+        torque = library.Torque(chi)
+        joints = q if robot.loops is None else motion_of(robot, q).q.T.copy()
         single = [torque.torque(*motion) for motion in zip(joints[:SINGLE_CALLS], dq, ddq, strict=False)]
         tau = inverse_dynamics(robot, chi, q, dq, ddq)
         error = relative_error(

@@ -72,6 +72,12 @@ class PlainLibrary:
             raise ValueError("joints is no array of doubles for all joints")
         return bool(self._library.close_loops(_pointer(_array(q, (self._n,))), _pointer(joints)))
 
+    def ratios(self, joints: Array) -> Array:
+        """Return dq/dq_active of all joints, shape (n, n_active), at closed positions."""
+        G = np.empty((self._positions, self._n))
+        self._library.loop_ratios(_pointer(_array(joints, (self._positions,))), _pointer(G))
+        return G
+
     def fill(self, *arrays: Array) -> None:
         """Write the results of all samples into the last array, samples last."""
         *inputs, out = arrays

@@ -196,7 +196,8 @@ def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPla
                     M[j - 1][k - 1] = M[j - 1][k - 1] + graph.number(cj * ck) * inertia
     if robot.passive_joints:
         columns = [*zip(*(to_active(graph, robot, row) for row in M), strict=True)]  # M G, by columns
-        M = [*zip(*(to_active(graph, robot, list(column)) for column in columns), strict=True)]
+        rows = [to_active(graph, robot, list(column)) for column in columns]
+        M = [list(row) for row in zip(*rows, strict=True)]
         Q = to_active(graph, robot, Q)
     return [entry for row in M for entry in row] + Q
 

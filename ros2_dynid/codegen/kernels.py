@@ -18,7 +18,7 @@ from ros2_dynid.codegen.compiled import BLOCK
 from ros2_dynid.codegen.emit_c import constant_lines
 from ros2_dynid.codegen.functions import torque
 from ros2_dynid.codegen.graph import COS, SIN, VAR, Expr, Graph
-from ros2_dynid.codegen.loop_code import close_in_c
+from ros2_dynid.codegen.loop_code import close_in_c, ratios_in_c
 from ros2_dynid.codegen.loop_expressions import JOINTS
 from ros2_dynid.codegen.operation_search import generate, starting_constants
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
@@ -212,7 +212,27 @@ static PyObject *close_python(PyObject *self, PyObject *const *args, Py_ssize_t 
     return result;
 }
 
+/* ratios(joints): dq/dq_active of all joints, row by row. */
+static PyObject *ratios_python(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    static const npy_intp shape[2] = {N_POSITIONS, N_ACTIVE};
+    PyArrayObject *joints = NULL;
+    PyObject *G = NULL;
+    (void)self;
+    if (count != 1) {
+        PyErr_SetString(PyExc_TypeError, "give joints");
+        return NULL;
+    }
+    if ((joints = taken(args[0], 1, -1, N_POSITIONS)) == NULL)
+        return NULL;
+    if ((G = PyArray_SimpleNew(2, shape, NPY_DOUBLE)) != NULL)
+        loop_ratios((const double *)PyArray_DATA(joints), (double *)PyArray_DATA((PyArrayObject *)G));
+    Py_DECREF(joints);
+    return G;
+}
+
 static PyMethodDef methods[] = {
+    {"ratios", (PyCFunction)(void (*)(void))ratios_python, METH_FASTCALL, "ratios(joints): dq/dq_active"},
     {"close", (PyCFunction)(void (*)(void))close_python, METH_FASTCALL, "close(q, joints) -> bool"},
     {NULL, NULL, 0, NULL}};
 #else
@@ -327,6 +347,7 @@ def torque_source(robot: Robot) -> str:
     lines = [*_head(n, sizes), SINCOS]
     if robot.loops is not None:
         lines += ["#define WITH_LOOPS", *close_in_c(robot, "close_loops", "DYNID_PUBLIC ")]
+        lines += ratios_in_c(robot, "loop_ratios", "DYNID_PUBLIC ")
     lines += ["DYNID_PUBLIC void prepare(const double *restrict parameters, double *restrict constants)", "{"]
     lines += constant_lines(generated, one.constants, "double", 0)
     lines += ["    (void)parameters;", "    (void)constants;", "}", ""]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.codegen.graph import Graph
-from ros2_dynid.codegen.loop_expressions import JOINTS, MIN_PIVOT, Closure, closure
+from ros2_dynid.codegen.loop_expressions import JOINTS, MIN_PIVOT, Closure, closure, loop_motion_expressions
 from ros2_dynid.codegen.text import Statement, code_of, number
 from ros2_dynid.dynamics.kinematics import linear_constraint, motion_of
 from ros2_dynid.dynamics.loops import CLOSED, loop_size
@@ -70,6 +70,21 @@ def _step_statements(robot: Robot, style: dict[str, str], outputs: str) -> tuple
     code = code_of(graph, targets, functions=style)
     assert not code.constants
     return [*code.statements, *code.outputs], result
+
+
+def ratios_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
+    """Return the C function `name(const double *joints, double *G)`: dq/dq_active, row by row, at closed positions."""
+    graph = Graph()
+    G = [x for row in loop_motion_expressions(graph, robot).G for x in row]
+    code = code_of(graph, [(f"G[{k}]", x) for k, x in enumerate(G)], functions=_C_STYLE)
+    return [
+        f"{qualifier}void {name}(const double *{JOINTS}, double *G)",
+        "{",
+        *(f"    const double {s.name} = {s.text};" for s in code.statements),
+        *(f"    {s.name} = {s.text};" for s in code.outputs),
+        "}",
+        "",
+    ]
 
 
 def close_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:

@@ -14,17 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.codegen.backend import InverseDynamics, torque_function
+from ros2_dynid.codegen.backend import CompiledLoopTorque, InverseDynamics, LoopTorque, torque_function
 from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.motion_gate import check_efforts, check_trajectory
 from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.smooth_friction import smooth_friction
+from ros2_dynid.control.smooth_friction import SmoothFriction, smooth_friction
 from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
 from ros2_dynid.control.torque_ramp import RAMP_SECONDS
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_law import at_temperature, pushing_speeds, pushing_text
+from ros2_dynid.dynamics.kinematics import linear_constraint
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 
 MOST_POINTS = 100_000
@@ -63,6 +65,31 @@ class TorqueCoefficients:
     Q: Array
 
 
+class PoseFriction:
+    """Smooth friction, which closed loops whose passive joints rub feel by ratios of speed that change with the pose."""
+
+    def __init__(self, robot: Robot, chi: Array, dynamics: InverseDynamics) -> None:
+        """Take the ratios from `dynamics`, where they change at all."""
+        self._robot, self._chi = robot, chi
+        drives = by_joint(robot, chi)
+        self.offset: Array = np.array([drives[j - 1, OFF] for j in robot.active])
+        self._dynamics: LoopTorque | CompiledLoopTorque | None = None
+        if not isinstance(dynamics, LoopTorque | CompiledLoopTorque):
+            self._constant = smooth_friction(robot, chi)
+            self.offset = self._constant.off
+            return
+        passive = sorted(robot.passive_joints)
+        if robot.coupling or any(drives[j - 1, column] for j in passive for column in (Fv, Fc, OFF)):
+            self._dynamics = dynamics
+        self._constant = smooth_friction(robot, chi, linear_constraint(robot)[0])
+
+    def at(self, q: Array) -> SmoothFriction:
+        """Return the friction at q, shape (n,)."""
+        if self._dynamics is None:
+            return self._constant
+        return smooth_friction(self._robot, self._chi, self._dynamics.ratios(q))
+
+
 class FeedforwardModel:
     """The torque of a robot with standard parameters chi, by generated code where there is a compiler."""
 
@@ -71,14 +98,14 @@ class FeedforwardModel:
         n = len(robot.active)
         self.robot, self._chi, self._without_load = robot, chi, without_load
         self._rigid: InverseDynamics = torque_function(*frictionless(robot, chi))
-        self._friction = smooth_friction(robot, chi)
+        self._friction = PoseFriction(robot, chi, self._rigid)
         self._zero = np.zeros(n)
         self._unit = np.eye(n)
 
     def at_temperature(self, temperature: Array) -> FeedforwardModel:
         """Return the model with the friction of drives at these temperatures, shape (n,) [deg C]; NaN: not known."""
         warm = copy.copy(self)
-        warm._friction = smooth_friction(*at_temperature(self.robot, self._chi, temperature))
+        warm._friction = PoseFriction(*at_temperature(self.robot, self._chi, temperature), self._rigid)
         return warm
 
     def gravity(self, q: Array) -> Array:
@@ -92,19 +119,19 @@ class FeedforwardModel:
     @property
     def offset(self) -> Array:
         """The offsets of the motors' torques, shape (n,) [N.m, N]."""
-        return self._friction.off
+        return self._friction.offset
 
     def rigid(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the torque without friction."""
         return self._rigid.torque(q, dq, ddq)
 
-    def friction(self, dq: Array, smoothing: float, carried: Array) -> Array:
+    def friction(self, q: Array, dq: Array, smoothing: float, carried: Array) -> Array:
         """Return Fv dq + Fc tanh(dq / smoothing) + off and the robot's further terms [N.m, N].
 
         carried: the torque without friction, shape (n,), on which some of them depend. Terms of the temperature are
-        those of `at_temperature`, else zero: at T0.
+        those of `at_temperature`, else zero: at T0. q matters to closed loops whose passive joints rub.
         """
-        return self._friction.torque(dq, smoothing, carried)
+        return self._friction.at(q).torque(dq, smoothing, carried)
 
     def coefficients(self, q: Array, dq: Array) -> TorqueCoefficients:
         """Return M, C and Q: the background part."""
@@ -141,7 +168,7 @@ def complete_torque(
         rigid = model.rigid(q, dq, ddq)
         if place is not q:
             rigid = rigid + model.gravity(place) - model.gravity(q)
-        friction = model.friction(dq, options.smoothing, rigid) if options.friction else None
+        friction = model.friction(q, dq, options.smoothing, rigid) if options.friction else None
         tau = rigid if friction is None else rigid + friction
     return tau if command is None else command.of(model, tau, place, friction)
 
@@ -162,7 +189,7 @@ def split_torque(
     place = measured if options.measured_gravity and measured is not None else coefficients.q
     Q = coefficients.Q if place is coefficients.q else model.gravity(place)
     rigid = np.asarray(coefficients.M @ ddq + coefficients.C + Q)
-    friction = model.friction(dq, options.smoothing, rigid) if options.friction else None
+    friction = model.friction(coefficients.q, dq, options.smoothing, rigid) if options.friction else None
     tau = rigid if friction is None else rigid + friction
     return tau if command is None else command.of(model, tau, place, friction)
 

@@ -78,7 +78,7 @@ class FeedforwardLaw:
         if model is None:
             raise InputError(*REFUSALS[FeedforwardState.NO_MODEL])
         rigid = model.rigid(q, dq, ddq)
-        return rigid + model.friction(dq, self.settings.options.smoothing, rigid)
+        return rigid + model.friction(q, dq, self.settings.options.smoothing, rigid)
 
     # --- what changes
 

@@ -97,7 +97,7 @@ def judge_rest(
     q, tau = measured
     Q = model.gravity(q)
     v = np.full(len(q), check.dry_speed * smoothing)
-    dry = np.maximum(*(np.abs(model.friction(sign * v, smoothing, Q) - model.offset) for sign in (1.0, -1.0)))
+    dry = np.maximum(*(np.abs(model.friction(q, sign * v, smoothing, Q) - model.offset) for sign in (1.0, -1.0)))
     if not measures_gravity(model.robot):
         return _judge_without_gravity(model, tau, dry, command.effort, check)
     held = np.abs(Q + model.offset)

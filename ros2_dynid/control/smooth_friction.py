@@ -53,9 +53,12 @@ class SmoothFriction:
         return tau + terms_torque(self.robot, dq, np.tanh(dq / v0), carried) if self.robot.friction else tau
 
 
-def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
-    """Return the friction of standard parameters chi, shape (n_standard,)."""
-    G, _ = constraint(robot)
+def smooth_friction(robot: Robot, chi: Array, G: Array | None = None) -> SmoothFriction:
+    """Return the friction of standard parameters chi, shape (n_standard,).
+
+    G: dq/dq_active of all joints, shape (n, n_active), where it is not constant: with closed loops, at one pose.
+    """
+    G = constraint(robot)[0] if G is None else G
     drives = by_joint(robot, chi)
     A, speeds, coulomb = np.diag(drives[:, Fv]), [np.eye(robot.n)], [drives[:, Fc]]
     column = JOINT * robot.n

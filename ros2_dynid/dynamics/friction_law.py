@@ -18,6 +18,7 @@ from ros2_dynid.dynamics.friction import (
     frictionless,
     term_column,
 )
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint
@@ -27,6 +28,8 @@ UNLIMITED = 2.0 * np.pi
 """Speed up to which a joint without a speed limit is looked at [rad/s or m/s]: a turn a second."""
 SPEEDS = np.concatenate((np.geomspace(1e-4, 0.1, 20), np.linspace(0.1, 1.0, 41)[1:]))
 """Speeds looked at, as shares of the limit: sticking joints are slow, and laws are smooth beyond."""
+POSES = 8
+"""Poses looked at where friction changes with them."""
 ROUNDING = 1e-6
 """Friction that pushes by less, as a share of the joint's largest torque, is a solver's zero."""
 
@@ -40,14 +43,18 @@ def pushing_speeds(robot: Robot, chi: Array) -> dict[str, float]:
     centred = chi.copy()
     by_joint(robot, centred)[:, OFF] = 0.0
     pushing = {}
+    n = len(robot.active)
+    # friction of passive joints in closed loops changes with the pose
+    poses = np.zeros((1, n)) if robot.loops is None else random_positions(robot, np.random.default_rng(0), POSES, np.pi)
     for k, joint in enumerate(robot.active):
         limit = robot.joints[joint - 1].limits.velocity
         v = SPEEDS * (limit if np.isfinite(limit) and limit > 0.0 else UNLIMITED)
         dq = np.zeros((2 * len(v), len(robot.active)))
         dq[:, k] = np.concatenate((v, -v))
-        still = np.zeros_like(dq)
-        torque = inverse_dynamics(robot, centred, still, dq, still)[:, k]
-        friction = torque - inverse_dynamics(*frictionless(robot, centred), still, dq, still)[:, k]
+        dq = np.tile(dq, (len(poses), 1))
+        q, still = np.repeat(poses, 2 * len(v), axis=0), np.zeros_like(dq)
+        torque = inverse_dynamics(robot, centred, q, dq, still)[:, k]
+        friction = torque - inverse_dynamics(*frictionless(robot, centred), q, dq, still)[:, k]
         braking = friction * np.sign(dq[:, k])
         worst = int(np.argmin(braking))
         if braking[worst] < -ROUNDING * max(np.abs(braking).max(), np.abs(torque).max()):

@@ -55,7 +55,7 @@ joints are then at most some fifty times those of the active ones."""
 
 def constraint(robot: Robot) -> tuple[Array, Array]:
     """Return G, shape (n, n_active), and the offset, shape (n,), of q = G q_a + offset; closed loops have none."""
-    refuse_loops(robot, "control, previews and other kinds of trajectories")
+    refuse_loops(robot, "external efforts, previews, rollouts and trajectories other than Fourier series")
     return linear_constraint(robot)
 
 
@@ -141,9 +141,9 @@ def random_positions(robot: Robot, rng: np.random.Generator, count: int, span: f
     raise InputError(what, "correct the loops' points and assembly, or narrow the limits to their reach", robot.name)
 
 
-def velocity_ratios(robot: Robot, q: ArrayLike) -> Array:
-    """Return dq/dq_a of all joints, shape (N, n, n_active), for q of shape (N, n_active)."""
-    motion = motion_of(robot, q)
+def velocity_ratios(robot: Robot, q: ArrayLike, *, near: Array | None = None) -> Array:
+    """Return dq/dq_a of all joints, shape (N, n, n_active), for q of shape (N, n_active); near: see motion_of."""
+    motion = motion_of(robot, q, near=near)
     G = np.eye(robot.n) if motion.G is None else motion.G
     shape = (*G.shape[:2], motion.q.shape[1])
     return np.moveaxis(G if G.ndim == 3 else np.broadcast_to(G[:, :, None], shape), 2, 0)

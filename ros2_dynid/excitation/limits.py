@@ -24,6 +24,8 @@ SPEED_UP_TIME_S = 0.5
 EFFORT_RATE_HZ = 500.0
 LOOP_RATE_HZ = 200.0
 """Rate at which the passive joints of closed loops are checked [Hz]."""
+WAY_SLACK = 0.01
+"""On the way to a start passive joints may pass a limit by that [rad, m], since they may rest at it."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,24 @@ def _loop_problems(robot: Robot, curve: Curve) -> list[LimitViolation]:
         return []
     text = "the loops do not close on the whole way, or come near a singular pose: narrow the limits of the joints"
     return [LimitViolation(robot.joints[robot.loops.passive[0] - 1].name, "loop", margin, REGULAR, text)]
+
+
+def refuse_open_way(robot: Robot, q: Array) -> None:
+    """Refuse positions on a way, shape (N, n_active), where loops do not close, are nearly singular or pass a limit."""
+    if robot.loops is None:
+        return
+    closed = motion_of(robot, q).q
+    names = [joint.name for joint in robot.joints]
+    beyond = [
+        name
+        for name, x, joint in zip(names, closed, robot.joints, strict=True)
+        if x.min() < joint.limits.lower - WAY_SLACK or x.max() > joint.limits.upper + WAY_SLACK
+    ]
+    what = "" if not beyond else f"passive joint {beyond[0]!r} would pass its limits"
+    if not what and loop_margin(robot, closed).min() < REGULAR:
+        what = "the loops would come near a singular pose"
+    if what:
+        raise InputError(f"on the straight way to the start {what}", "move the robot to another pose first", robot.name)
 
 
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:

@@ -326,7 +326,7 @@ def _check_sensors(robot: Robot, passive: frozenset[int]) -> None:
 def refuse_loops(robot: Robot, what: str) -> None:
     """Refuse a robot with closed loops for `what`, in the plural, which covers linear constraints only."""
     if robot.loops is not None:
-        hint = "base parameters, identification, excite (Fourier), torque, exported C, NumPy and MJCF cover them"
+        hint = "identification, Fourier excitation, feedforward and exported C, NumPy and MJCF cover them"
         raise InputError(f"{what} do not cover closed loops whose joints do not follow linearly", hint, robot.name)
 
 

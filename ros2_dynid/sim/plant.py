@@ -73,8 +73,9 @@ class Plant:
 
     def push(self, torque: Array) -> None:
         """Apply torques, shape (n,), until something else is asked for: there is no timeout, as with real hardware."""
-        if torque.shape != (self.robot.n,) or not np.all(np.isfinite(torque)):
-            raise InputError(f"torques of shape {torque.shape}", f"give {self.robot.n} finite ones", self.robot.name)
+        n = len(self.robot.active)
+        if torque.shape != (n,) or not np.all(np.isfinite(torque)):
+            raise InputError(f"torques of shape {torque.shape}", f"give {n} finite ones", self.robot.name)
         self.efforts = torque
 
     def brake(self, on: bool) -> None:

@@ -2,6 +2,8 @@
 
 """A robot in MuJoCo behind the interface of real hardware: torques in, quantised positions and noisy torques out.
 
+Closed loops and coupled motors are integrated in the joints that move independently, by sim.linkage.
+
 One control period: the drives take the torque commanded `latency` periods ago, friction Fv dq + Fc tanh(dq / v0) + off
 and the robot's further friction terms, springs and compensators act against it, and MuJoCo integrates the links, in
 steps of 1 ms at most. The
@@ -27,6 +29,7 @@ from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.efforts import AddedByJoint
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.sim.linkage import Linkage
 from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf
 
 BRAKE_TIME_CONSTANT = 0.01
@@ -95,30 +98,30 @@ class SimulatedRobot:
         except ModuleNotFoundError:
             raise MissingPackageError("mujoco", "the simulated robot") from None
         self._mujoco: Any = mujoco
+        self.mj_model: Any
+        self.mj_data: Any
         self.robot, self.period, self._imperfections = robot, period, imperfections
         self._chi = chi.copy()
         self._substeps = max(1, int(np.ceil(period / MAX_STEP - 1e-9)))
-        self.mj_model = self._build(chi)
-        self.mj_data = mujoco.MjData(self.mj_model)
-        # MuJoCo numbers joints and bodies branch by branch, whatever the robot's order is
-        numbers = range(1, robot.n + 1)
-        self._dofs = np.array([self.mj_model.joint(joint_name(j)).dofadr[0] for j in numbers])
-        self._bodies = [0, *(self.mj_model.body(link_name(j)).id for j in numbers)]
+        self._n = n = len(robot.active)
+        active = [j - 1 for j in robot.active]
+        self._is_linkage = bool(robot.passive_joints or robot.coupling)
+        drives = by_joint(robot, chi)[active]
+        self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
+        self._build(chi)
         if start is not None:
             self.mj_data.qpos[self._dofs] = start
-        drives = by_joint(robot, chi)
-        self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
         lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self.positions[None])[0]))
         level = self._Fc + standstill_friction(robot)
         self.v0 = np.maximum(imperfections.sticking_speed, level * period / self._substeps / lightest)
         self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
-        effort = np.array([joint.limits.effort for joint in robot.joints])
+        effort = np.array([robot.joints[j].limits.effort for j in active])
         self.effort_limit = effort
         self._noise = imperfections.torque_noise * np.where(np.isfinite(effort), effort, 10.0)
         self._rng = np.random.default_rng(seed)
-        self._commands: deque[Array] = deque([np.zeros(robot.n)] * imperfections.latency)
+        self._commands: deque[Array] = deque([np.zeros(n)] * imperfections.latency)
         self._last = self._read_encoders()
-        self._speed = np.zeros(robot.n)
+        self._speed = np.zeros(n)
         self._adds = None if adds is None or adds.nothing else adds
         self._own = self._bare = None if self._adds is None else FeedforwardModel(robot, chi)
         self._press: tuple[int, Array, Array] | None = None
@@ -135,7 +138,7 @@ class SimulatedRobot:
         """Temperature of the drives now, shape (n,) [deg C]."""
         drives = self._imperfections
         remaining = float(np.exp(-self.mj_data.time / drives.warming_time))
-        return np.full(self.robot.n, drives.warm + (drives.cold - drives.warm) * remaining)
+        return np.full(self._n, drives.warm + (drives.cold - drives.warm) * remaining)
 
     def step(self, torque: Array) -> Measurement:
         """Advance by one control period under the motor torques commanded, shape (n,) [N.m or N]."""
@@ -153,21 +156,24 @@ class SimulatedRobot:
             gear_torque = (
                 carried_torque(self.robot, remaining, dq, sign, self.temperature) if self.robot.friction else remaining
             )
-            if self.robot.forces:
+            if self.robot.forces and not self._is_linkage:
                 motion = motion_of(self.robot, self.positions[None])
                 gear_torque = gear_torque - elastic_torque(self.robot, self._chi, motion)[:, 0]
             data.qfrc_applied[self._dofs] = gear_torque
             if self._press is not None:
                 self._press_on(*self._press)
-            self._mujoco.mj_step(self.mj_model, data)
+            if self._is_linkage:
+                data.advance()
+            else:
+                self._mujoco.mj_step(self.mj_model, data)
         return self._measure_after(applied)
 
     def _added(self) -> Array:
         """Return what the robot adds to the command by itself, shape (n,)."""
         if self._adds is None or self._own is None:
-            return np.zeros(self.robot.n)
+            return np.zeros(self._n)
         q, dq = self.positions, np.array(self.mj_data.qvel[self._dofs])
-        friction = self._own.friction(dq, OWN_SMOOTHING, self._own.gravity(q))
+        friction = self._own.friction(q, dq, OWN_SMOOTHING, self._own.gravity(q))
         return added_torque(self._own, self._adds, q, friction)
 
     def attach(self, mass: float, com: Array, inertia: Array, joint: int | None = None) -> None:
@@ -181,11 +187,10 @@ class SimulatedRobot:
         load = np.zeros_like(self._chi)
         J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
         load[link_slice(number - 1)] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
-        loaded = self._build(self._chi + load)
+        state = (self.mj_data.qpos.copy(), self.mj_data.qvel.copy(), self.mj_data.time)
+        self._build(self._chi + load)
         if self._bare is not None:
             self._own = FeedforwardModel(self.robot, self._chi + load, self._bare)
-        state = (self.mj_data.qpos.copy(), self.mj_data.qvel.copy(), self.mj_data.time)
-        self.mj_model, self.mj_data = loaded, self._mujoco.MjData(loaded)
         self.mj_data.qpos[:], self.mj_data.qvel[:], self.mj_data.time = state
 
     def press(self, force: Array | None, at: Array | None = None, joint: int | None = None) -> None:
@@ -193,13 +198,15 @@ class SimulatedRobot:
 
         at: the point of the link, in the frame of that joint (3,) [m], default its origin; force None: let go.
         """
+        if self._is_linkage:
+            raise InputError("pushes are simulated at trees only", "press a robot without loops", self.robot.name)
         number = self.robot.n if joint is None else joint
         self.mj_data.xfrc_applied[:] = 0.0
         self._press = None if force is None else (number, force.copy(), np.zeros(3) if at is None else at.copy())
 
     def measure(self) -> Measurement:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
-        still = np.zeros(self.robot.n)
+        still = np.zeros(self._n)
         return Measurement(float(self.mj_data.time), self._last.copy(), self._speed.copy(), still, self.temperature)
 
     def _step_braked(self) -> Measurement:
@@ -208,7 +215,7 @@ class SimulatedRobot:
         data.qvel[:] *= np.exp(-self.period / BRAKE_TIME_CONSTANT)
         data.qpos[:] += self.period * data.qvel
         data.time += self.period
-        return self._measure_after(np.zeros(self.robot.n))
+        return self._measure_after(np.zeros(self._n))
 
     def _press_on(self, joint: int, force: Array, at: Array) -> None:
         """Apply the force where the point of the link is now; MuJoCo takes it at the link's centre of mass."""
@@ -217,13 +224,23 @@ class SimulatedRobot:
         data.xfrc_applied[body, :3] = force
         data.xfrc_applied[body, 3:] = np.cross(point - data.xipos[body], force)
 
-    def _build(self, chi: Array) -> Any:
-        """Return MuJoCo's model of the robot with standard parameters chi."""
+    def _build(self, chi: Array) -> None:
+        """Build MuJoCo's model of the robot with standard parameters chi, or a linkage; at rest at zero."""
+        step = self.period / self._substeps
+        if self._is_linkage:
+            self.mj_model, self.mj_data = None, Linkage(self.robot, chi, step, OWN_SMOOTHING)
+            self._dofs = np.arange(self._n)
+            return
         try:
-            return self._mujoco.MjModel.from_xml_string(mjcf(self.robot, chi, self.period / self._substeps))
+            self.mj_model = self._mujoco.MjModel.from_xml_string(mjcf(self.robot, chi, step))
         except ValueError as error:
             what = f"MuJoCo refuses the robot: {error}"
             raise InputError(what, "give it physically consistent links", self.robot.name) from None
+        self.mj_data = self._mujoco.MjData(self.mj_model)
+        # MuJoCo numbers joints and bodies branch by branch, whatever the robot's order is
+        numbers = range(1, self.robot.n + 1)
+        self._dofs = np.array([self.mj_model.joint(joint_name(j)).dofadr[0] for j in numbers])
+        self._bodies = [0, *(self.mj_model.body(link_name(j)).id for j in numbers)]
 
     def _measure_after(self, applied: Array) -> Measurement:
         q = self._read_encoders()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix
 from ros2_dynid.model.parameters import IA, by_joint, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -51,11 +52,12 @@ def _real_link(parameters: Array, rng: np.random.Generator, spread: float) -> Ar
 
 def _with_drives(robot: Robot, chi: Array, rng: np.random.Generator) -> Array:
     """Return chi with rotor inertia and friction where the robot has none: shares of what the links ask for."""
-    q = rng.uniform(-1.5, 1.5, (64, robot.n))
+    n = len(robot.active)
+    q = rng.uniform(-1.5, 1.5, (64, n)) if robot.loops is None else random_positions(robot, rng, 64, 1.5)
     weight = np.abs(gravity_torque(robot, chi, q)).max(axis=0)
     inertia = np.einsum("tjj->tj", inertia_matrix(robot, chi, q)).mean(axis=0)
-    for j, joint in enumerate(robot.joints):
-        drive = by_joint(robot, chi)[j, IA:]
+    for j, number in enumerate(robot.active):
+        joint, drive = robot.joints[number - 1], by_joint(robot, chi)[number - 1, IA:]
         effort = joint.limits.effort if np.isfinite(joint.limits.effort) else 2 * max(weight[j], inertia[j])
         speed = joint.limits.velocity if np.isfinite(joint.limits.velocity) else 2.0
         if drive[0] == 0:

@@ -322,7 +322,7 @@ def test_a_model_of_efforts_that_lack_a_part_commands_what_the_motors_need(adds,
     full, model, options = FeedforwardModel(ROBOT, CHI), FeedforwardModel(robot, chi), FeedforwardOptions()
     for _ in range(5):
         q, dq, ddq = rng.uniform(-1, 1, (3, 3))
-        F = full.friction(dq, options.smoothing, full.rigid(q, dq, ddq)) - full.offset
+        F = full.friction(q, dq, options.smoothing, full.rigid(q, dq, ddq)) - full.offset
         tau = complete_torque(full, options, q, dq, ddq, q)
         left = complete_torque(model, options, q, dq, ddq, q, command)
         # an offset is part of what holds the robot still, and stays in efforts that lack gravity

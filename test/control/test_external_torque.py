@@ -121,7 +121,7 @@ def test_friction_at_any_speed_is_that_of_the_feedforward(speed):
     model = FeedforwardModel(robot, CHI)
     rigid = [model.rigid(x, dq, STILL) for x in q]
     for smoothing in (0.02, 0.1):
-        tau = np.array([x + model.friction(dq, smoothing, x) for x in rigid])
+        tau = np.array([x + model.friction(at, dq, smoothing, x) for at, x in zip(q, rigid, strict=True)])
         options = ObserverOptions() if smoothing == 0.02 else ObserverOptions(smoothing=smoothing)
         found = MomentumObserver(robot, CHI, options).take(q, np.tile(dq, (200, 1)), tau, np.full(200, dt))
         np.testing.assert_allclose(found.external, 0.0, atol=1e-4)
@@ -135,10 +135,10 @@ def test_friction_of_coupled_motors_and_closed_loops_is_no_push(name):
     dq = np.linspace(0.5, -0.3, n)
     q = np.arange(100)[:, None] * dt * dq
     model = FeedforwardModel(robot, chi)
-    tau = np.array([model.rigid(x, dq, 0 * dq) + model.friction(dq, 0.02, 0 * dq) for x in q])
+    tau = np.array([model.rigid(x, dq, 0 * dq) + model.friction(x, dq, 0.02, 0 * dq) for x in q])
     found = MomentumObserver(robot, chi).take(q, np.tile(dq, (100, 1)), tau, np.full(100, dt))
     np.testing.assert_allclose(found.external, 0.0, atol=1e-4)
-    assert np.abs(model.friction(dq, 0.02, 0 * dq)).min() > 1e-2
+    assert np.abs(model.friction(q[0], dq, 0.02, 0 * dq)).min() > 1e-2
 
 
 def test_a_late_sample_and_a_restart_forget_what_was_in_doubt():

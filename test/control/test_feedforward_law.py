@@ -426,7 +426,7 @@ def test_friction_of_the_load_is_that_of_the_torque_which_is_carried():
     for measured in (False, True):
         options = FeedforwardOptions(measured_gravity=measured)
         x = MODEL.rigid(q, dq, ddq) + (gravity(CHI, MEASURED) - gravity(CHI, q) if measured else 0.0)
-        wanted = x + MODEL.friction(dq, 0.02, x) + np.array([0.0, 0.2 * abs(x[1]) * np.tanh(-1.0), 0.0])
+        wanted = x + MODEL.friction(q, dq, 0.02, x) + np.array([0.0, 0.2 * abs(x[1]) * np.tanh(-1.0), 0.0])
         np.testing.assert_allclose(complete_torque(model, options, q, dq, ddq, MEASURED), wanted, atol=1e-9)
         np.testing.assert_allclose(split_torque(model, options, found, dq, ddq, MEASURED), wanted, atol=1e-9)
 

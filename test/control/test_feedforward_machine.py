@@ -912,7 +912,7 @@ def test_a_model_of_other_joints_takes_nothing_of_the_one_before():
     still = np.zeros(6)
     run.give(arrived(OTHER.active_names, q, still, 1))
     tau = run.give(later(StreamedPoint, OTHER.active_names, q, still, still)).torque.tau
-    np.testing.assert_allclose(tau, FeedforwardModel(OTHER, standard_vector(OTHER)).friction(still, 0.02, still)
+    np.testing.assert_allclose(tau, FeedforwardModel(OTHER, standard_vector(OTHER)).friction(still, still, 0.02, still)
                                + gravity_torque(OTHER, standard_vector(OTHER), q[None])[0], atol=1e-9)  # fmt: skip
     assert run.machine.status.robot == OTHER.name and run.machine.status.joint_names == OTHER.active_names
 
@@ -1115,7 +1115,7 @@ def test_a_prediction_has_the_friction_of_the_load():
     dq, ddq = np.array([0.5, -0.4, 0.3]), np.array([1.0, 2.0, 3.0])
     plain = FeedforwardModel(ROBOT, CHI + load_parameters(ROBOT, LOAD, len(CHI)))
     x = plain.rigid(HERE, dq, ddq)
-    wanted = x + plain.friction(dq, 0.02, x) - np.array([0.0, 0.2 * abs(x[1]), 0.0])
+    wanted = x + plain.friction(HERE, dq, 0.02, x) - np.array([0.0, 0.2 * abs(x[1]), 0.0])
     np.testing.assert_allclose(run.machine.law.predicted(HERE, dq, ddq), wanted, atol=1e-6)
 
 

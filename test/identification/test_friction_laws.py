@@ -77,10 +77,10 @@ def test_generated_code_and_feedforward_have_the_terms():
     assert np.allclose(torque_function(RUBBING, CHI).torque(q[0], dq[0], ddq[0]), tau[0], rtol=1e-12)
     model = FeedforwardModel(RUBBING, CHI)
     rigid = model.rigid(q[1], dq[1], ddq[1])
-    assert np.allclose(rigid + model.friction(dq[1], 1e-6, rigid), tau[1], rtol=1e-9)
+    assert np.allclose(rigid + model.friction(q[1], dq[1], 1e-6, rigid), tau[1], rtol=1e-9)
     still = np.zeros(3)
     gravity = model.rigid(q[1], still, still)
-    assert np.allclose(model.friction(still, 0.02, gravity), 0.0)  # no chatter at rest
+    assert np.allclose(model.friction(q[1], still, 0.02, gravity), 0.0)  # no chatter at rest
 
 
 def test_a_robot_file_keeps_the_terms_exactly():

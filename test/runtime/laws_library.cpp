@@ -86,6 +86,11 @@ struct ElasticElement
   std::vector<std::uint32_t> pivot_joints;
   std::vector<Vector3> pivots;
 };
+struct ClosedLoops
+{
+  std::vector<std::uint32_t> passive;
+  std::vector<Vector3> pivots;
+};
 struct AddedEffortMessage
 {
   std::string joint;
@@ -103,6 +108,7 @@ struct BaseParameters
   std::vector<MdhJoint> joints;
   std::vector<JointCoupling> couplings;
   std::vector<PassiveJoint> passive;
+  ClosedLoops loops;
   Transform base;
   Vector3 gravity;
   std::vector<BaseParameter> parameters;

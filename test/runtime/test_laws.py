@@ -986,7 +986,7 @@ def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, na
         assert np.allclose(follow.torque, still, rtol=1e-9, atol=1e-9)
         assert follow.reference(q_r, dq_r, ddq_r) and follow.step(q, dq)
         rigid = model.rigid(q_r, dq_r, ddq_r)
-        friction = model.friction(dq_r, SMOOTHING, rigid)
+        friction = model.friction(q_r, dq_r, SMOOTHING, rigid)
         left = rigid + friction - added_torque(model, adds, q_r, friction)
         assert np.allclose(follow.torque, left + kp * (q_r - q) + kd * (dq_r - dq), rtol=1e-9, atol=1e-8)
         assert follow.end(q, 0 * q)
@@ -999,7 +999,7 @@ def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, na
         assert guiding.start(q)
         assert np.allclose(guiding.torque, still, rtol=1e-9, atol=1e-9)
         assert guiding.step(q, dq)
-        friction = model.friction(dq, 0.05, model.gravity(q))
+        friction = model.friction(q, dq, 0.05, model.gravity(q))
         total = model.gravity(q) + model.offset + 0.6 * (friction - model.offset) - damping * dq
         assert np.allclose(guiding.torque, total - added_torque(model, adds, q, friction), rtol=1e-9, atol=1e-8)
         assert guiding.end(q, 0 * q)

@@ -47,7 +47,7 @@ def driven(plant, chi, motion, model):
         tau = Kp * (q[k] - measured.q) + Kd * (dq[k] - measured.dq)
         if model is not None:
             rigid = model.rigid(q[k], dq[k], ddq[k])
-            tau = tau + rigid + model.friction(dq[k], 0.02, rigid)
+            tau = tau + rigid + model.friction(q[k], dq[k], 0.02, rigid)
         error.append(q[k] - sim.positions)  # before the step: at the time of the reference
         measured = sim.step(tau)
         rows.append((measured.q, measured.tau))

@@ -11,7 +11,7 @@ import numpy as np
 from oracle import random_linkage
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.model.forces import Pivot
-from ros2_dynid.model.robot import PRISMATIC, Joint, Loops, Robot
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Loops, Robot
 
 UPRIGHT = np.pi / 2
 CRANK, COUPLER, ROCKER, GROUND = 0.3, 0.9, 0.7, 1.0
@@ -26,6 +26,17 @@ def four_bar() -> Robot:
     )
     pair = (Pivot(2, (COUPLER, 0.0, 0.0)), Pivot(3, (ROCKER, 0.0, 0.0)))
     return Robot("four_bar", joints, loops=Loops((pair,), (2, 3), {1: 0.5, 2: 0.3, 3: 2.0}))
+
+
+def driven_four_bar() -> Robot:
+    """Return the four-bar of steel rods, 6 kg a metre, with limits of its drive: to be simulated and moved."""
+    robot, values = four_bar(), {}
+    for j, length in enumerate((CRANK, COUPLER, ROCKER), start=1):
+        m = 6.0 * length
+        about_end = m * length**2 / 3.0 + 1e-3
+        values |= {f"M{j}": m, f"MX{j}": m * length / 2.0, f"YY{j}": about_end, f"ZZ{j}": about_end, f"XX{j}": 2e-3}
+    crank = replace(robot.joints[0], limits=Limits(-3.0, 3.0, 4.0, 20.0, 60.0))
+    return replace(robot, joints=(crank, *robot.joints[1:]), parameters=values)
 
 
 def slider_crank() -> Robot:

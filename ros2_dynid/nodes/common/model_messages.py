@@ -21,12 +21,13 @@ from ros2_dynid.model import efforts, forces, friction_kinds
 from ros2_dynid.model.efforts import ErrorBars
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
-from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot, refuse_loops
+from ros2_dynid.model.robot import NO_LOOPS, Coupling, Joint, Loops, Passive, Robot
 from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import (
     AddedEffort,
     BaseParameter,
     BaseParameters,
+    ClosedLoops,
     ElasticElement,
     FrictionTerm,
     JointCoupling,
@@ -57,6 +58,9 @@ def model_id(model: IdentifiedModel) -> str:
     for force in robot.forces:
         parts += [*force.powers, *(value for pair in force.weights.items() for value in pair), force.rest]
         parts += [value for pivot in force.pivots for value in (pivot.joint, *pivot.point)]
+    loops = robot.loops or NO_LOOPS
+    parts += [*loops.passive, *(value for pair in loops.assembly.items() for value in pair)]
+    parts += [value for pair in loops.pairs for pivot in pair for value in (pivot.joint, *pivot.point)]
     text = ";".join([*(j.name for j in robot.joints), *model.leaders, *(f"{part:.9g}" for part in parts)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -64,10 +68,10 @@ def model_id(model: IdentifiedModel) -> str:
 def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BaseParameters:
     """Return the message of a model whose gravity and base are given in the frame `base_link`."""
     robot = model.robot
-    refuse_loops(robot, "messages of models")
     message = BaseParameters(robot=robot.name, model_id=model_id(model), joints=mdh_messages(robot))
     message.header.stamp, message.header.frame_id = stamp, base_link
     message.couplings, message.passive = _coupling_messages(robot), _passive_messages(robot)
+    message.loops = _loops_message(robot)
     message.base = transform_message(robot.base)
     message.gravity.x, message.gravity.y, message.gravity.z = map(float, robot.gravity)
     message.parameters = [
@@ -120,6 +124,7 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         base=matrix_of(message.base),
         coupling=coupling,
         passive=passive,
+        loops=_loops_of(message.loops),
         friction=_friction_of(message),
         forces=_forces_of(message),
     )
@@ -252,6 +257,30 @@ def _coupling_messages(robot: Robot) -> list[JointCoupling]:
         )
         for c in robot.coupling
     ]
+
+
+def _loops_message(robot: Robot) -> ClosedLoops:
+    loops = robot.loops or NO_LOOPS
+    pivots = [pivot for pair in loops.pairs for pivot in pair]
+    return ClosedLoops(
+        pivot_joints=[pivot.joint for pivot in pivots],
+        pivots=[Point(**dict(zip("xyz", map(float, pivot.point), strict=True))) for pivot in pivots],
+        passive=list(loops.passive),
+        assembly=[float(loops.assembly.get(j, 0.0)) for j in range(1, robot.n + 1)] if pivots else [],
+    )
+
+
+def _loops_of(message: ClosedLoops) -> Loops | None:
+    if not message.passive and not message.pivots:
+        return None
+    if len(message.pivots) != len(message.pivot_joints) or len(message.pivots) % 2:
+        raise InputError("the points of the closed loops are not pairs", "publish a whole model")
+    pivots = [
+        forces.Pivot(int(joint), (point.x, point.y, point.z))
+        for joint, point in zip(message.pivot_joints, message.pivots, strict=True)
+    ]
+    assembly = {j: float(position) for j, position in enumerate(message.assembly, start=1)}
+    return Loops(tuple(zip(pivots[::2], pivots[1::2], strict=True)), tuple(map(int, message.passive)), assembly)
 
 
 def _passive_messages(robot: Robot) -> list[PassiveJoint]:

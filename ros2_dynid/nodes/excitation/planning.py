@@ -24,7 +24,7 @@ from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import Shapes, clearance, nearest
-from ros2_dynid.excitation.limits import check_trajectory
+from ros2_dynid.excitation.limits import check_trajectory, refuse_open_way
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.robot import Array, Robot
@@ -60,7 +60,8 @@ class SafePlan:
         return reference_by_knots(trajectory.joint_names, curve.evaluate, curve.duration, limits, most_hz)
 
     def check_way(self, q: Array) -> None:
-        """Refuse a way to the start, shape (N, n_active), on which the robot would touch itself or leave its box."""
+        """Refuse a way to the start, shape (N, n_active), that leads into a collision or that its loops cannot go."""
+        refuse_open_way(self.robot, q)
         if self.shapes is None:
             return
         (here, _), (least, what) = (clearance(self.robot, self.shapes, part) for part in (q[:1], q))

@@ -201,4 +201,4 @@ class Online:
         assert self._plotted is not None
         model = self._plotted[1]
         rigid = model.rigid(q, dq, ddq)
-        return rigid + model.friction(dq, SMOOTHING, rigid)
+        return rigid + model.friction(q, dq, SMOOTHING, rigid)

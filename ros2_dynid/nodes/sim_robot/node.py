@@ -115,10 +115,12 @@ class SimRobot(ManagedNode):
             self._description_out.publish(String(data=self.description_text))
 
     def _start_of(self, robot: Robot) -> Array:
-        start = np.array(self.value("start"), dtype=float)
-        if len(start) not in (1, robot.n):
-            raise InputError(f"start has {len(start)} positions", f"give one, or {robot.n}", robot.name)
-        return np.broadcast_to(start, robot.n)
+        start, n = np.array(self.value("start"), dtype=float), len(robot.active)
+        if len(start) not in (1, n):
+            raise InputError(f"start has {len(start)} positions", f"give one, or {n}", robot.name)
+        if robot.loops is not None and not start.any():
+            return np.array([robot.loops.assembly.get(j, 0.0) for j in robot.active])
+        return np.broadcast_to(start, n)
 
     def activate(self) -> None:
         """Let time run."""
