@@ -107,7 +107,7 @@ class CompiledLoopTorque:
         return np.asarray(self._kernel.ratios(self._close(q)))
 
     def _close(self, q: Array) -> Array:
-        """Return closed positions of all joints, from those of the last call or from the assembly; threads may share."""
+        """Return closed positions of all joints, from those of the last call or the assembly; threads may share it."""
         for start in (self._joints, self._assembly):
             joints = start.copy()
             if self._kernel.close(q, joints):

@@ -66,7 +66,7 @@ class TorqueCoefficients:
 
 
 class PoseFriction:
-    """Smooth friction, which closed loops whose passive joints rub feel by ratios of speed that change with the pose."""
+    """Smooth friction. Closed loops whose passive joints rub feel it by ratios of speed that change with the pose."""
 
     def __init__(self, robot: Robot, chi: Array, dynamics: InverseDynamics) -> None:
         """Take the ratios from `dynamics`, where they change at all."""
