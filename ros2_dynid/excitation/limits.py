@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import REGULAR, Motion, constraint, motion_of
-from ros2_dynid.dynamics.loops import loop_margin
+from ros2_dynid.dynamics.kinematics import REGULAR, Motion, constraint, linear_constraint, motion_of
+from ros2_dynid.dynamics.loops import close_loops, loop_margin
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.trajectory import Curve, Trajectory
@@ -176,22 +176,22 @@ def _loop_problems(robot: Robot, curve: Curve) -> list[LimitViolation]:
     return [LimitViolation(robot.joints[robot.loops.passive[0] - 1].name, "loop", margin, REGULAR, text)]
 
 
-def refuse_open_way(robot: Robot, q: Array) -> None:
-    """Refuse positions on a way, shape (N, n_active), where loops do not close, are nearly singular or pass a limit."""
+def closed_way(robot: Robot, q: Array) -> tuple[int, str]:
+    """Return how many positions of a way, shape (N, n_active), closed loops can go, and what is wrong with the next.
+
+    They must close, not be nearly singular, and keep the limits of the passive joints.
+    """
     if robot.loops is None:
-        return
-    closed = motion_of(robot, q).q
-    names = [joint.name for joint in robot.joints]
-    beyond = [
-        name
-        for name, x, joint in zip(names, closed, robot.joints, strict=True)
-        if x.min() < joint.limits.lower - WAY_SLACK or x.max() > joint.limits.upper + WAY_SLACK
-    ]
-    what = "" if not beyond else f"passive joint {beyond[0]!r} would pass its limits"
-    if not what and loop_margin(robot, closed).min() < REGULAR:
-        what = "the loops would come near a singular pose"
-    if what:
-        raise InputError(f"on the straight way to the start {what}", "move the robot to another pose first", robot.name)
+        return len(q), ""
+    G, offset = linear_constraint(robot)
+    closed = close_loops(robot, G @ q.T + offset[:, None])
+    reasons = {"the loops would come near a singular pose": loop_margin(robot, closed) < REGULAR}
+    for joint, x in zip(robot.joints, closed, strict=True):
+        lower, upper = joint.limits.lower - WAY_SLACK, joint.limits.upper + WAY_SLACK
+        reasons[f"joint {joint.name!r} would pass its limits"] = (x < lower) | (x > upper)
+    reasons = {"the loops would open": np.isnan(closed).any(axis=0)} | reasons
+    first = {what: int(np.argmax(wrong)) for what, wrong in reasons.items() if wrong.any()}
+    return min(((k, what) for what, k in first.items()), default=(len(q), ""), key=lambda pair: pair[0])
 
 
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:

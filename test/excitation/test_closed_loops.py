@@ -13,7 +13,7 @@ from linkages import cylinder_arm, four_bar
 from ros2_dynid.dynamics.kinematics import motion_of
 from ros2_dynid.dynamics.loops import loop_margin
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.limits import check_trajectory
+from ros2_dynid.excitation.limits import check_trajectory, closed_way
 from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.model.robot import Limits, Robot
 
@@ -58,3 +58,17 @@ def test_the_same_plan_is_refused_where_a_passive_joint_has_tighter_limits():
 def test_other_kinds_of_trajectories_are_refused_in_one_line():
     with pytest.raises(InputError, match="do not cover closed loops"):
         plan(lifted_arm(), PlanOptions(method="points", time_budget_s=5.0))
+
+
+def test_a_way_is_free_as_far_as_the_loops_close_and_passive_joints_keep_their_limits():
+    robot = lifted_arm()
+    rod = np.linspace(0.75, 1.4, 300)
+    way = np.column_stack((0.0 * rod, rod, 0.0 * rod))
+    free, what = closed_way(robot, way)
+    swivel = motion_of(robot, way[:free]).q[2]
+    assert "'swivel'" in what and -0.3 < swivel.max() + 0.01 and swivel.max() < -0.3 + 0.011
+    free_of_limits, what = closed_way(cylinder_arm(), way)
+    margin = loop_margin(robot, motion_of(robot, way[:free_of_limits]).q)
+    assert "the loops would" in what and free_of_limits > free
+    assert margin.min() > 0.02 and margin[-1] < 0.2
+    assert closed_way(robot, way[:5]) == (5, "")

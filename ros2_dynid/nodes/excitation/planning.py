@@ -24,7 +24,7 @@ from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import Shapes, clearance, nearest
-from ros2_dynid.excitation.limits import check_trajectory, refuse_open_way
+from ros2_dynid.excitation.limits import check_trajectory, closed_way
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.robot import Array, Robot
@@ -61,7 +61,9 @@ class SafePlan:
 
     def check_way(self, q: Array) -> None:
         """Refuse a way to the start, shape (N, n_active), that leads into a collision or that its loops cannot go."""
-        refuse_open_way(self.robot, q)
+        free, wrong = closed_way(self.robot, q)
+        if free < len(q):
+            raise InputError(f"on the straight way to the start {wrong}", "move the robot to another pose first")
         if self.shapes is None:
             return
         (here, _), (least, what) = (clearance(self.robot, self.shapes, part) for part in (q[:1], q))
@@ -127,18 +129,19 @@ class Planner:
         return self._known[2]
 
     def free_way(self, robot: Robot) -> Callable[[Array], int]:
-        """Return what counts how many positions of a way, shape (N, n), keep clear, from the first one on.
+        """Return what counts how many positions of a way, shape (N, n), keep clear and closed, from the first one on.
 
         A robot that is closer to something than the margin may not come any closer.
         """
         shapes = self.shapes(robot)
 
         def count(q: Array) -> int:
-            if shapes is None:
-                return len(q)
+            free, _ = closed_way(robot, q)
+            if shapes is None or free == 0:
+                return free
             distance = nearest(robot, shapes, q).distance
             wrong = distance < min(shapes.margin, float(distance[0])) - ROUNDING_M
-            return int(np.argmax(wrong)) if wrong.any() else len(q)
+            return min(free, int(np.argmax(wrong)) if wrong.any() else len(q))
 
         return count
 
