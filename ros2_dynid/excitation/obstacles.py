@@ -8,19 +8,23 @@ an interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError, one_line
-from ros2_dynid.model.files import read_yaml
+from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
 from ros2_dynid.model.mdh import rotation_rpy, transform
 from ros2_dynid.model.robot import Array
 
 SIZES = {"sphere": 1, "cylinder": 2, "capsule": 2, "box": 3, "plane": 0}
 """Kinds and how many numbers their size has: radius; radius and length; three edges."""
+CAPSULES, ROBOT = "capsules", "robot"
+"""Kinds of entries that are several bodies: rows of capsules; a robot's file, with the positions `q` of its joints."""
 MAX_OBSTACLES = 200
 LARGEST_M = 1e3
 """Sizes and coordinates beyond this are no workshop's."""
@@ -38,33 +42,125 @@ class Obstacle:
     pose: Array
 
 
+@dataclass(frozen=True)
+class ObstacleEntry:
+    """An entry of a file: kind of SIZES or CAPSULES, size [m], place of its frame [m] and its angles [rad].
+
+    A robot that stands there is an entry of capsules: x, y, z, X, Y, Z, radius of each, one after the other in `size`.
+    """
+
+    name: str
+    kind: str
+    size: tuple[float, ...]
+    at: tuple[float, ...] = (0.0, 0.0, 0.0)
+    rpy: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+    def bodies(self) -> tuple[Obstacle, ...]:
+        """Return the bodies of an entry, in the base frame."""
+        pose = transform(rotation_rpy(*self.rpy), np.array(self.at))
+        if self.kind != CAPSULES:
+            return (Obstacle(self.name, self.kind, self.size, pose),)
+        return tuple(_capsule(self.name, pose, *row) for row in np.array(self.size).reshape(-1, 7))
+
+    def plain(self) -> dict[str, Plain]:
+        """Return the entry as it stands in a file."""
+        rows = np.array(self.size).reshape(-1, 7).tolist() if self.kind == CAPSULES else list(self.size)
+        return {"name": self.name, self.kind: rows, "at": list(self.at), "rpy": list(self.rpy)}
+
+
 def read_obstacles(path: str | Path) -> tuple[Obstacle, ...]:
     """Return the obstacles of a YAML file: a list `obstacles` of {name, KIND: size [m], at [m], rpy [rad]}."""
-    source = str(path)
-    data = read_yaml(Path(path))
-    entries = data.get("obstacles") if isinstance(data, Mapping) else None
-    if not isinstance(entries, list) or len(entries) > MAX_OBSTACLES:
+    return bodies_of(read_entries(path))
+
+
+def read_entries(path: str | Path) -> tuple[ObstacleEntry, ...]:
+    """Return the entries of a file of obstacles; robots are read from files beside it."""
+    return parse_entries(read_bytes(Path(path), MAX_YAML), str(path), lambda name: Path(path).parent / name)
+
+
+def parse_entries(
+    text: bytes | str, source: str, robot_file: Callable[[str], Path] | None = None
+) -> tuple[ObstacleEntry, ...]:
+    """Return the entries of a YAML text; robot_file: gives the path of a robot that is named, None refuses robots."""
+    data = parse_yaml(text, source)
+    listed = data.get("obstacles") if isinstance(data, Mapping) else None
+    if not isinstance(listed, list) or len(listed) > MAX_OBSTACLES:
         raise InputError(
             f"there is no list `obstacles` of at most {MAX_OBSTACLES}",
             "write obstacles: [{name: table, box: [1, 1, 0.1], at: [0.5, 0, -0.1]}]",
             source,
         )
-    return tuple(_obstacle(entry, number, source) for number, entry in enumerate(entries, start=1))
+    entries = tuple(_entry(entry, number, source, robot_file) for number, entry in enumerate(listed, start=1))
+    if len(bodies_of(entries)) > MAX_OBSTACLES:
+        raise InputError(f"there are more than {MAX_OBSTACLES} bodies", "leave some of them out", source)
+    return entries
 
 
-def _obstacle(entry: object, number: int, source: str) -> Obstacle:
-    kinds = [kind for kind in SIZES if isinstance(entry, Mapping) and kind in entry]
-    unknown = set(entry) - {*SIZES, "name", "at", "rpy"} if isinstance(entry, Mapping) else set()
+def bodies_of(entries: Sequence[ObstacleEntry]) -> tuple[Obstacle, ...]:
+    """Return the bodies of entries."""
+    return tuple(body for entry in entries for body in entry.bodies())
+
+
+def obstacles_text(entries: Sequence[ObstacleEntry]) -> str:
+    """Return the text of a file with these entries, one a line."""
+    rows = "".join(f"  - {json.dumps(entry.plain())}\n" for entry in entries)
+    return f"obstacles:\n{rows}" if rows else "obstacles: []\n"
+
+
+def _entry(entry: object, number: int, source: str, robot_file: Callable[[str], Path] | None) -> ObstacleEntry:
+    kinds = [kind for kind in (*SIZES, CAPSULES, ROBOT) if isinstance(entry, Mapping) and kind in entry]
+    known = {*kinds[:1], "name", "at", "rpy", *(("q",) if kinds[:1] == [ROBOT] else ())}
+    unknown = set(entry) - known if isinstance(entry, Mapping) else set()
     if not isinstance(entry, Mapping) or len(kinds) != 1 or unknown:
         what = f"obstacle {number} has {', '.join(sorted(map(str, unknown))) or 'not one shape'}"
-        raise InputError(one_line(what), f"give one of {', '.join(SIZES)}, and name, at, rpy", source)
+        raise InputError(
+            one_line(what), f"give one of {', '.join((*SIZES, CAPSULES, ROBOT))}, and name, at, rpy", source
+        )
     (kind,) = kinds
-    size = _numbers(entry[kind], SIZES[kind], f"obstacle {number}: {kind}", source)
     at, rpy = (_numbers(entry.get(key, [0, 0, 0]), 3, f"obstacle {number}: {key}", source) for key in ("at", "rpy"))
-    if min(size, default=1.0) <= 0:
-        raise InputError(f"obstacle {number}: a {kind} of size {size}", "give positive lengths [m]", source)
     name = one_line(str(entry.get("name", f"{kind} {number}")))
-    return Obstacle(name, kind, tuple(size), transform(rotation_rpy(*rpy), np.array(at)))
+    if kind == ROBOT:
+        size, kind = _robot_capsules(entry, number, source, robot_file), CAPSULES
+    elif kind == CAPSULES:
+        rows = entry[kind] if isinstance(entry[kind], list) else []
+        size = [x for row in rows for x in _numbers(row, 7, f"obstacle {number}: a capsule", source)]
+        if not rows or min(size[6::7]) <= 0:
+            raise InputError(f"obstacle {number}: capsules without a radius", "give x, y, z, X, Y, Z, radius", source)
+    else:
+        size = _numbers(entry[kind], SIZES[kind], f"obstacle {number}: {kind}", source)
+        if min(size, default=1.0) <= 0:
+            raise InputError(f"obstacle {number}: a {kind} of size {size}", "give positive lengths [m]", source)
+    return ObstacleEntry(name, kind, tuple(size), tuple(at), tuple(rpy))
+
+
+def _robot_capsules(
+    entry: Mapping[object, object], number: int, source: str, robot_file: Callable[[str], Path] | None
+) -> list[float]:
+    """Return the capsules of a robot that stands at the positions `q`, in its base link's frame."""
+    if robot_file is None:
+        raise InputError(f"obstacle {number} names a robot's file", "give its capsules here", source)
+    positions = entry.get("q", {})
+    if not isinstance(positions, Mapping):
+        raise InputError(f"obstacle {number}: q is no mapping", "write q: {JOINT: position}", source)
+    q = {str(name): _numbers(value, 1, f"obstacle {number}: q", source)[0] for name, value in positions.items()}
+    from ros2_dynid.excitation.standing_robot import standing_capsules
+
+    return [x for row in standing_capsules(robot_file(str(entry[ROBOT])), q) for x in row]
+
+
+def _capsule(name: str, pose: Array, *row: float) -> Obstacle:
+    a, b, radius = np.array(row[:3]), np.array(row[3:6]), float(row[6])
+    middle, length = 0.5 * (a + b), float(np.linalg.norm(b - a))
+    if length < 1e-9:
+        return Obstacle(name, "sphere", (radius,), pose @ transform(np.eye(3), middle))
+    return Obstacle(name, "capsule", (radius, length), pose @ transform(rotation_of_axis((b - a) / length), middle))
+
+
+def rotation_of_axis(z: Array) -> Array:
+    """Return a rotation, shape (3, 3), whose third column is the unit vector z."""
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    return np.column_stack((x, np.cross(z, x), z))
 
 
 def _numbers(value: object, count: int, what: str, source: str) -> list[float]:

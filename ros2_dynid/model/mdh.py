@@ -52,6 +52,14 @@ def rotation_about(axis: Array, angle: float) -> Array:
     return np.asarray(c * np.eye(3) + s * skew + (1.0 - c) * np.outer(axis, axis))
 
 
+def rpy_of_rotation(R: Array) -> tuple[float, float, float]:
+    """Return roll, pitch, yaw [rad] such that rotation_rpy gives R, shape (3, 3); of several the one with roll 0."""
+    if abs(R[2, 0]) > 1 - 1e-12:
+        return 0.0, float(-np.arcsin(np.clip(R[2, 0], -1.0, 1.0))), float(np.arctan2(-R[0, 1], R[1, 1]))
+    roll, yaw = np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])
+    return float(roll), float(-np.arcsin(R[2, 0])), float(yaw)
+
+
 def rotation_rpy(roll: float, pitch: float, yaw: float) -> Array:
     """Return Rot(z, yaw) Rot(y, pitch) Rot(x, roll), shape (3, 3), as URDF's rpy means it; angles in rad."""
     (cr, sr), (cp, sp), (cy, sy) = cos_sin(roll), cos_sin(pitch), cos_sin(yaw)

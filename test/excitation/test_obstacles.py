@@ -13,7 +13,17 @@ from excitation_robots import example_urdf
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import clearance, collision_term, make_shapes, nearest, obstacle_distances
-from ros2_dynid.excitation.obstacles import SIZES, Obstacle, read_obstacles, segment_to_obstacle
+from ros2_dynid.excitation.obstacles import (
+    SIZES,
+    Obstacle,
+    bodies_of,
+    obstacles_text,
+    parse_entries,
+    read_entries,
+    read_obstacles,
+    segment_to_obstacle,
+    signed_distance,
+)
 from ros2_dynid.excitation.shapes import capsules_of, urdf_solids
 from ros2_dynid.excitation.surroundings import known_shapes
 from ros2_dynid.excitation.trajectory import load_trajectory
@@ -165,3 +175,31 @@ def test_a_file_is_read_as_it_is_written(tmp_path):
     np.testing.assert_allclose(table.pose @ [0.5, 0, 0, 1], [0.5, 0.5, -0.1, 1], atol=1e-12)
     assert (ground.name, ground.size, ball.name, ball.size) == ("plane 2", (), "sphere 3", (0.2,))
     assert segment_to_obstacle(ground, np.zeros((1, 3)), np.ones((1, 3)))[0] == 0.2
+
+
+def test_a_second_robot_stands_at_its_pose_as_the_shapes_that_the_planner_gives_it(tmp_path):
+    file = tmp_path / "around.yaml"
+    file.write_text(
+        f"obstacles: [{{name: other, robot: {example_urdf(UR5)}, at: [1.2, 0.1, 0], rpy: [0, 0, 3],"
+        " q: {shoulder_lift_joint: -1.0, elbow_joint: 0.5}}]"
+    )
+    bodies = read_obstacles(file)
+    robot = load_robot(example_urdf(UR5))
+    q = np.zeros((1, 6))
+    q[0, 1:3] = -1.0, 0.5
+    T = [np.eye(4), *frames(robot, q)[0]]
+    base = transform(rotation_rpy(0, 0, 3), np.array([1.2, 0.1, 0]))
+    capsules = capsules_of(urdf_solids(robot, example_urdf(UR5))[0])
+    assert len(bodies) == len(capsules) >= 6
+    for body, (_, joint, a, b, radius) in zip(bodies, capsules, strict=True):
+        for end in (a, b, 0.5 * (a + b)):
+            place = (base @ T[joint] @ np.append(end, 1.0))[:3]
+            assert signed_distance(body, place)[0] == pytest.approx(-radius, abs=1e-5), "inside by its radius"
+    text = obstacles_text(read_entries(file))
+    again = bodies_of(parse_entries(text, "text"))
+    assert all(np.allclose(one.pose, two.pose) and one.size == two.size for one, two in zip(bodies, again, strict=True))
+    with pytest.raises(InputError, match="names a robot's file"):
+        parse_entries(file.read_text(), "request")
+    file.write_text(f"obstacles: [{{robot: {example_urdf(UR5)}, q: {{nose: 1}}}}]")
+    with pytest.raises(InputError, match="it has no joint 'nose'"):
+        read_obstacles(file)

@@ -11,14 +11,17 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from ros2_dynid.msg import ExcitationState
-from ros2_dynid.srv import PlanExcitation
+from ros2_dynid.srv import Jog, PlanExcitation, SetObstacles
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ros2_dynid.excitation.collision import clearance
+from ros2_dynid.excitation.obstacles import read_obstacles
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.surroundings import surroundings
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.qos import LATCHED
 from ros_graph import graph
 
 BODY = """<inertial><origin xyz="0.25 0 0"/><mass value="1"/>
@@ -69,3 +72,43 @@ def test_plans_stay_in_the_box_and_off_obstacles_and_ways_that_leave_it_are_refu
         with pytest.raises(ClientError, match="on the straight way to the start fore and plane 5"):
             client.call(Trigger, "excitation/start")
         client.wait_for_excitation(ExcitationState.IDLE, timeout=5.0)
+        other_obstacles_are_taken_while_the_robot_rests(made, folder)
+
+
+def other_obstacles_are_taken_while_the_robot_rests(made, folder):
+    client, told = made.client, []
+    client.create_subscription(String, "excitation/obstacles", told.append, LATCHED)
+    client.wait(lambda: told, 10.0, "the obstacles of the file")
+    assert "lamp" in told[-1].data
+
+    def put(text, **more):
+        return client.call(SetObstacles, "excitation/set_obstacles", obstacles=text, **more).message
+
+    away = "obstacles: [{name: post, cylinder: [0.1, 1.0], at: [-2, 2, 0.5]}]"
+    assert put(away, save=["post.yaml"]).startswith("1 obstacle; the plan keeps clear of them; kept in ")
+    client.wait(lambda: "post" in told[-1].data and "lamp" not in told[-1].data, 10.0, "the new obstacles")
+    assert [one.name for one in read_obstacles(folder / "post.yaml")] == ["post"]
+    client.call(PlanExcitation, "excitation/plan", file=["up.yaml"])  # the lamp has gone
+    for text, said in (
+        (away, "exists already"),
+        ("obstacles: [{cone: 1}]", "obstacle 1 has"),
+        ("obstacles: [{robot: ../arm.urdf}]", "not inside the folder"),
+    ):
+        with pytest.raises(ClientError, match=said):
+            put(text, save=["post.yaml"])
+    assert "up" not in told[-1].data and "post" in told[-1].data
+    said = put("obstacles: [{name: shelf, box: [0.2, 0.2, 0.05], at: [0.5, 0, 1.1]}]")
+    assert "the plan is forgotten: the trajectory is not safe: fore and shelf come within" in said
+    with pytest.raises(ClientError, match="there is no plan"):
+        client.call(Trigger, "excitation/start")
+    with pytest.raises(ClientError, match="not safe: fore and shelf come within"):
+        client.call(PlanExcitation, "excitation/plan", file=["up.yaml"])
+    put("obstacles: [{name: ceiling, box: [0.2, 0.4, 0.1], at: [-0.85, 0, 0.49]}]")
+    for direction, may in ((1, False), (-1, True)):  # so close above the fore arm that this may only turn down
+        try:
+            client.call(Jog, "excitation/jog", joint="a", direction=direction)
+        except ClientError as error:
+            assert "come too close" in str(error) and not may
+        else:
+            assert may
+    client.wait_for_excitation(ExcitationState.IDLE, timeout=10.0)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.in_process
 LATCHED, RELIABLE, LOSSY = "latched", "reliable", "best effort"
 PUBLISHED = {
     "excitation": {
-        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1),
+        "/excitation/planned": (LATCHED, 1), "/excitation/obstacles": (LATCHED, 1), "/excitation_state": (LATCHED, 1),
         "/joint_trajectory": (RELIABLE, 10), "/commander": (RELIABLE, 10),
     },
     "guard": {
@@ -94,10 +94,11 @@ OPTIONAL = {
     "/dynamic_joint_states",
     "/panel/plan_path",
     "/controller_manager/activity",
+    "/monitored_planning_scene",
 }
 """Of every node, or where a package is installed."""
 SERVICES = {
-    "excitation": {"~/plan", "~/rehearse", "~/start", "~/pause", "~/resume", "~/jog", "~/stop"},
+    "excitation": {"~/plan", "~/set_obstacles", "~/rehearse", "~/start", "~/pause", "~/resume", "~/jog", "~/stop"},
     "feedforward": {"~/stop", "~/fill_efforts", "~/set_payload"},
     "guard": {"~/stop", "~/release"},
     "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
@@ -107,7 +108,7 @@ SERVICES = {
     "sim_robot": {"~/set_payload", "~/emergency_stop"},
     "wrist_sensor": {"~/set_tool", "~/zero"},
 }
-WAITING = {"~/plan", "~/jog", "~/identify_payload", "~/identify_recording", "~/forward"}
+WAITING = {"~/plan", "~/jog", "~/set_obstacles", "~/identify_payload", "~/identify_recording", "~/forward"}
 """Services that wait for a job or for another node: others must be answered meanwhile."""
 TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "sim_robot": [1.0]}
 """Beside those of all nodes: diagnostics and priority, once a second."""
@@ -115,7 +116,7 @@ TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "si
 
 ROBOT_PARAMETERS = {"robot", "base_link", "tip_link", "robot_driver"}
 SETTLED = {
-    "excitation": {"action", "controller_manager"},
+    "excitation": {"action", "controller_manager", "planning_scene"},
     "feedforward": {"model", "robot_adds", "robot_measures"},
     "guard": {"action", "stale_seconds", "stop_deceleration", "stop_lead", "tracking_tolerance"},
     "identification": {"model"},

@@ -49,13 +49,13 @@ KINDS = (
 )
 INSTALLED: dict[str, Rights] = {
     "excitation": {
-        KINDS[1]: {"controller_manager/activity"},
+        KINDS[1]: {"controller_manager/activity", "monitored_planning_scene"},
         KINDS[3]: {"controller_manager/list_controllers", "joint_trajectory_controller/get_parameters"},
     },
     "feedforward": {KINDS[1]: {"dynamic_joint_states"}},
     "panel": {KINDS[0]: {"~/plan_path"}},
 }
-"""What nodes have where control_msgs, controller_manager_msgs or visualization_msgs is installed."""
+"""What nodes have where control_msgs, controller_manager_msgs, moveit_msgs or visualization_msgs is installed."""
 ACTIONS = {("identification", "execute"): ["~/identify"], ("panel", "call"): ["identification/identify"]}
 SITE: dict[str, Rights] = {"payload_bridge": {KINDS[3]: {"driver/set_payload"}}}
 """What the configuration of the tests names: every site has its own."""

@@ -2,9 +2,9 @@
 
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
-Services: ~/plan, ~/rehearse, ~/start, ~/pause, ~/resume, ~/jog and ~/stop. Subscribes to robot_description,
-joint_states, stop and commander. Publishes joint_trajectory (or sends it to an action), excitation_state, commander
-and ~/planned.
+Services: ~/plan, ~/set_obstacles, ~/rehearse, ~/start, ~/pause, ~/resume, ~/jog and ~/stop. Subscribes to
+robot_description, joint_states, stop, commander, and to MoveIt's planning scene where moveit_msgs is installed.
+Publishes joint_trajectory (or sends it to an action), excitation_state, commander, ~/planned and ~/obstacles.
 
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
 states send it events; what it sends to the controller has passed the gate and the controller's own checks.
@@ -111,7 +111,15 @@ class Excitation(ManagedNode):
         """Make topics and services."""
         self._state_out = StatePublisher(self)
         self._rehearsals = Rehearsals(self._state_out.rehearsed)
-        self._planner = Planner(self, self.value, self._robot, self.robot_source, self._rehearsals.plan_changed)
+        self._planner = Planner(
+            self,
+            self.value,
+            self._robot,
+            self.robot_source,
+            self._rehearsals.plan_changed,
+            self._check_still,
+            lambda: self.base_link,
+        )
         action = self.value("action")
         self._controllers = Controllers(self, self.value("controller_manager"))
         self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
@@ -186,7 +194,18 @@ class Excitation(ManagedNode):
         new = changes or {}
         return motion_settings(lambda name: new.get(name, self.value(name)))
 
+    def parameters_changed(self, changes: Mapping[str, Value]) -> None:
+        """Use another file of obstacles in place of those that were set."""
+        if "obstacles" in changes and hasattr(self, "_planner"):
+            self._planner.obstacles.use_file()
+
     # --- services
+
+    def _check_still(self) -> None:
+        """Refuse other surroundings while a motion is under way; one that is being prepared for these is void."""
+        if self._machine.moving:
+            raise InputError(f"a motion is under way ({self._machine.phase.value})", "wait for its end or stop it")
+        self._send_event(JogReleased)
 
     def _service(self, act: Callable[[], str]) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
         def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -26,6 +26,12 @@ PARAMETERS = (
     Described("collision_margin", DEFAULT_MARGIN_M, "distance kept between links and from the walls [m]", 0.0, 1.0),
     Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),
     Described("obstacles", "", "YAML file of obstacles in the base frame (dynid excite --obstacles); empty: none"),
+    Described(
+        "planning_scene",
+        "monitored_planning_scene",
+        "topic of MoveIt's planning scene, heard where moveit_msgs is installed; empty: none",
+        settable=Settable.UNCONFIGURED,
+    ),
     Described("point_rate", 100.0, "points of a trajectory in a second, at most [Hz]", 5.0, 1000.0),
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
     Described("require_rehearsal", False, "start no plan whose rehearsal was not passed"),

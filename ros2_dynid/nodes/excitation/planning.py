@@ -33,6 +33,7 @@ from ros2_dynid.nodes.common.background import OneJob
 from ros2_dynid.nodes.common.messages import reference_points, trajectory_message
 from ros2_dynid.nodes.common.optional import given_fields, optional
 from ros2_dynid.nodes.common.qos import LATCHED
+from ros2_dynid.nodes.excitation.obstacles import Obstacles
 from ros2_dynid.srv import PlanExcitation
 from ros2_dynid.usecases.plan import PlanRequest, Surroundings, robot_and_shapes
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -84,18 +85,21 @@ class Planner:
         robot: Callable[[], Robot],
         robot_source: Callable[[], RobotSource],
         changed: Callable[[], None] = lambda: None,
+        check_still: Callable[[], None] = lambda: None,
+        base_frame: Callable[[], str] = lambda: "",
     ) -> None:
         """Offer the service on `node`; value(name) is a parameter's value now, files lie in the folder.
 
-        changed: called when there is another plan.
+        changed: called when there is another plan; check_still: refuses while a motion is under way.
         """
-        self._changed = changed
+        self._changed, self._check_still = changed, check_still
         self._logger, self._value, self._robot, self._robot_source = node.get_logger(), value, robot, robot_source
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
         self._one_request = threading.Lock()
         self.plan: SafePlan | None = None
         self._known: tuple[Robot, object, Shapes | None] | None = None
+        self.obstacles = Obstacles(node, value, self._folder, self._job.group, self._check_again, base_frame)
         self._planned = node.create_publisher(JointTrajectory, "~/planned", LATCHED)
         node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
 
@@ -118,9 +122,27 @@ class Planner:
             self._planned.publish(response.trajectory)
         return response
 
+    def _check_again(self) -> str:
+        """Check the plan again, for other obstacles than it was made for; forget it if it is not safe any more."""
+        self._check_still()
+        plan = self.plan
+        if plan is None:
+            return ""
+        try:
+            self.plan = self._checked(plan.robot, plan.trajectory)
+        except InputError as error:
+            self.plan = None
+            self._changed()
+            return f"the plan is forgotten: {error.what}; plan again"
+        return "the plan keeps clear of them"
+
+    def surroundings(self) -> Surroundings:
+        """Return what the robot must not touch now."""
+        return configured_surroundings(self._value, self.obstacles.file)
+
     def shapes(self, robot: Robot) -> Shapes | None:
         """Return what a robot must not touch now, None if nothing is known: read anew when it has changed."""
-        around = configured_surroundings(self._value)
+        around = self.surroundings()
         file = around.obstacles
         state = (encode(around), file and Path(file).stat().st_mtime_ns)
         if self._known is None or self._known[0] is not robot or self._known[1] != state:
@@ -172,14 +194,19 @@ class Planner:
         if (file := optional(request.file)) is not None:
             return self._folder.existing(file), math.nan
         path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
-        outcome = self._job.work(PLAN, plan_request(request, self._robot_source(), path, self._value))
+        asked = plan_request(request, self._robot_source(), path, self._value, self.surroundings())
+        outcome = self._job.work(PLAN, asked)
         for note in outcome.notes:
             self._logger.warning(note)
         return path, math.nan if outcome.cond is None else outcome.cond
 
 
 def plan_request(
-    request: PlanExcitation.Request, robot: RobotSource, output: Path, value: Callable[[str], Any]
+    request: PlanExcitation.Request,
+    robot: RobotSource,
+    output: Path,
+    value: Callable[[str], Any],
+    around: Surroundings | None = None,
 ) -> PlanRequest:
     """Return what a service request asks for; value(name) is a parameter of the node, for what it does not give."""
     plain: dict[str, Plain] = {
@@ -189,16 +216,18 @@ def plan_request(
         "seed": request.seed,
         "duration": value("duration"),
         "time_budget": value("planning_seconds") or None,
-        "surroundings": encode(configured_surroundings(value)),
+        "surroundings": encode(around or configured_surroundings(value)),
     }
     return decode(PlanRequest, plain | given_fields(request, ("method", "duration")))
 
 
-def configured_surroundings(value: Callable[[str], Any]) -> Surroundings:
-    """Return what the robot must not touch, as the node's parameters say."""
+def configured_surroundings(value: Callable[[str], Any], obstacles: str | None = None) -> Surroundings:
+    """Return what the robot must not touch, as the node's parameters say; obstacles: another file than theirs."""
     plain: dict[str, Plain] = {"collisions": value("collisions"), "margin": value("collision_margin")}
     if len(value("workspace")) > 1:
         plain["box"] = list(value("workspace"))
-    if value("obstacles"):
+    if obstacles is not None:
+        plain["obstacles"] = obstacles
+    elif value("obstacles"):
         plain["obstacles"] = str(Path(value("obstacles")).expanduser())
     return decode(Surroundings, plain)

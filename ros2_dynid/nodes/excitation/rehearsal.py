@@ -85,7 +85,7 @@ class Rehearsals:
     def check(self, plan: SafePlan) -> None:
         """Refuse a plan that was not rehearsed, or whose rehearsal was not passed."""
         judged = self._judged
-        if judged is None or judged[0] is not plan:
+        if judged is None or judged[0].trajectory is not plan.trajectory:
             raise InputError("this plan has not been rehearsed", "call ~/rehearse, or set require_rehearsal to false")
         if not judged[1].passed:
             raise InputError(f"the rehearsal was not passed: {judged[1].text}", "correct it and call ~/rehearse")
