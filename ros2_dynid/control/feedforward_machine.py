@@ -148,7 +148,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
     def _refused(self, why: str) -> FeedforwardOutcome:
         return FeedforwardOutcome(refused=why)
 
-    def _refusal(self, _: Any) -> str:
+    def _refusal(self, _: Any = None) -> str:
         return self.law.refusal(self.state)
 
     # --- models, loads, descriptions, settings
