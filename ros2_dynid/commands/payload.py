@@ -61,7 +61,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--free", action="store_true", help="best-fitting inertia, even if physically inconsistent")
     parser.add_argument(
-        "--link", metavar="LINK", help="link whose frame the result is given in (default: the last link)"
+        "--link",
+        metavar="LINK",
+        help="link that carries the payload and tells its frame (default: the last one)",
     )
     add_sensor_argument(parser)
     add_preparation_arguments(parser)

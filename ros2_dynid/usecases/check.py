@@ -132,7 +132,8 @@ def _check_alone(samples: Samples, robot: Robot) -> RecordingCheck:
 
 def _ends_early(results: Sequence[RecordingCheck]) -> bool:
     """Return whether identification would not come so far as to compare the recordings with the robot."""
-    return any(p.level == RED and p.kind != "position_unit" for result in results for p in result.problems)
+    reached = ("position_unit", "coverage")  # of joints that stood still, identification tells those that hardly moved
+    return any(p.level == RED and p.kind not in reached for result in results for p in result.problems)
 
 
 def _judge_together(
@@ -143,7 +144,8 @@ def _judge_together(
     try:
         problem = build_problem(robot, [ordered(one) for one in samples], options, lambda *_: None)
     except InputError as error:
-        return None, [RecordingProblem("unusable", RED, error.what, error.hint)]
+        still = any(p.level == RED and p.kind == "coverage" for result in results for p in result.problems)
+        return None, [] if still else [RecordingProblem("unusable", RED, error.what, error.hint)]
     diagnosis = diagnose(problem, options.friction)
     in_degrees = {p.joint for result in results for p in result.problems if p.kind == "position_unit"}
     problems = [

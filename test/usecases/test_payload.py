@@ -57,6 +57,14 @@ def test_a_payload_with_all_its_figures(recorded):
         payload(replace(request, link="nose"))
 
 
+def test_recordings_that_are_swapped_are_refused(recorded):
+    request = PayloadRequest(DEMO, (recorded["one"],), (recorded["empty"],), None, OPTIONS)
+    with pytest.raises(InputError, match=r"negative mass, -2 \+- .* swap the recordings"):
+        payload(request)
+    less = payload(replace(request, free=True))
+    assert less.mass == pytest.approx(-2.0, abs=0.05), "if the robot does carry less"
+
+
 def test_loads_by_name(recorded, tmp_path):
     assert has_names(("box=a.mcap",)) and not has_names(("a.mcap",)) and not has_names(())
     odd = tmp_path / "x=y.mcap"

@@ -17,7 +17,7 @@ from ros2_dynid.identification.loads.loaded_friction import (
     identify_loads_with_law,
     law_of,
 )
-from ros2_dynid.identification.loads.payload_fit import Payload, identify_load_on_model
+from ros2_dynid.identification.loads.payload_fit import Payload, identify_load_on_model, load_link
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import build_problem
@@ -38,10 +38,10 @@ def identify_payload(
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
 ) -> Payload:
-    """Identify a load on the robot's last link from recordings without and with it.
+    """Identify a load on one of the robot's links from recordings without and with it.
 
-    The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame); its
-    ten parameters are those of a body that exists unless `free`.
+    link: carries the load, which is given in its frame (default: the first that the robot's only end carries, or the
+    frame of that joint); the ten parameters are those of a body that exists unless `free`.
     """
     loads = identify_payloads(robot, empty, {"": loaded}, link=link, free=free, options=options, progress=progress)
     return loads[""]
@@ -60,12 +60,11 @@ def identify_payloads(
 ) -> dict[str, Payload]:
     """Identify several loads by name, each from recordings of its own, in one fit; else as identify_payload."""
     options, report = options or IdentifyOptions(), progress or ignore_progress
-    robot = _declare_sensors(robot, options)
+    robot, link = _declare_sensors(robot, options), load_link(robot, link)
     without = build_problem(robot, empty, options, report)
     plain = replace(options, friction=PLAIN)
     with_load = [build_problem(robot, recordings, plain, report) for recordings in loaded.values()]
     report("estimating", 0.9)
-    link = _load_link(robot, link)
     loads = identify_loads_with_law(without, with_load, law_of(without), link=link, free=free)
     return dict(zip(loaded, loads, strict=True))
 
@@ -84,9 +83,9 @@ def identify_payload_on_model(
     options, report = options or IdentifyOptions(), progress or ignore_progress
     if options.sensor not in SENSORS:
         raise InputError("sensors are declared beside a model", "the model has its own: leave them out")
+    link = load_link(model.robot, link)
     problem = build_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
-    link = _load_link(model.robot, link)
     if model.robot.friction:
         return identify_load_on_model_with_law(model, problem, link=link, free=free)
     return identify_load_on_model(model, problem.base, problem.information, link=link, free=free)
@@ -120,8 +119,3 @@ def _declare_sensors(robot: Robot, options: IdentifyOptions) -> Robot:
         hint = "declare them, or identify the robot without the load first and give its model"
         raise InputError("torque sensors are not looked for beside a load", hint)
     return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
-
-
-def _load_link(robot: Robot, link: str | None) -> str | None:
-    carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
-    return link if link is not None or not carried else carried[0]

@@ -57,13 +57,13 @@ def identify_loads_with_law(
     link: str | None = None,
     free: bool = False,
 ) -> list[Payload]:
-    """Return loads on the last link, each with recordings of its own, in one fit, for a law found without them."""
+    """Return loads on one link, each with recordings of its own, in one fit, for a law found without them."""
     robot, base = empty.robot, empty.base
-    M_L, delay = load_map(robot, base), bool(empty.information.layout.n_delay)
+    M_L, delay = load_map(robot, base, link), bool(empty.information.layout.n_delay)
     bare, with_load = empty.plain().information, [part.information for part in loaded]
     loads = np.zeros((len(loaded), M_L.shape[1]))
     for _ in range(ROUNDS if terms else 0):
-        estimate, before = wls(build_load_information(robot, base, bare, with_load)), loads
+        estimate, before = wls(build_load_information(robot, base, bare, with_load, link)), loads
         value, loads = estimate.base, estimate.load.reshape(loads.shape)
         change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
         if np.all(change <= SAME_LOAD * size):
@@ -84,7 +84,7 @@ def identify_load_on_model_with_law(
     Their error bars enter those of the load, unless the model's file is too old to tell how they go with the others'.
     """
     robot, base = loaded.robot, loaded.base
-    M_L = load_map(robot, base)
+    M_L = load_map(robot, base, link)
     terms = model.robot.friction
     known = model.friction_covariance is not None
     columns = law_columns(terms) if known else terms

@@ -27,10 +27,15 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.physical.consistency import closest_body
-from ros2_dynid.identification.regression.error_bars import block_moments, half_width, jackknife
+from ros2_dynid.identification.regression.error_bars import (
+    block_moments,
+    deviations_beyond_chance,
+    half_width,
+    jackknife,
+)
 from ros2_dynid.identification.regression.estimate import ColumnLayout, Estimate
 from ros2_dynid.identification.regression.information import (
     Information,
@@ -49,6 +54,8 @@ SIGNIFICANCE = 0.01
 """Joints are called contradictory where chance alone makes them differ as much in 1 of 100 cases."""
 WEAK = 0.5
 """Joints that know the scale of the load worse than this are not asked."""
+NEGATIVE_BY_CHANCE = 1e-5
+"""How often chance may make the mass of no load at all negative, so that its recordings are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +174,41 @@ class Payload:
     contradicting: tuple[str, ...] = ()
 
 
+def load_joint(robot: Robot, link: str | None = None) -> int:
+    """Return the number of the joint that carries a load on `link`; None: on the robot's only end.
+
+    An end is a joint that carries no other one and moves by itself.
+    """
+    if link is not None:
+        if link not in robot.tools or not robot.tools[link][0]:
+            known = ", ".join(name for name, (number, _) in robot.tools.items() if number)
+            raise InputError(f"the robot has no moving link {link!r}", f"choose from {known or 'none'}", robot.name)
+        return robot.tools[link][0]
+    carrying = {joint.parent for joint in robot.joints}
+    ends = [number for number in robot.active if number not in carrying] or [robot.n]
+    if len(ends) > 1:
+        names = ", ".join(robot.joints[number - 1].name for number in ends)
+        hint = Text(
+            "name the link that carries the load by ", Option("link"), ", or the chain to it by ", Option("tip_link")
+        )
+        raise InputError(f"the robot has {len(ends)} ends: {names}", hint, robot.name)
+    return ends[0]
+
+
+def load_link(robot: Robot, link: str | None) -> str | None:
+    """Return the link in whose frame a load is given: the one named, else the first that the robot's end carries."""
+    end = load_joint(robot, link)
+    return link or next((name for name, (number, _) in robot.tools.items() if number == end), None)
+
+
 def build_load_information(
-    robot: Robot, base: BaseParameters, empty: Information, loaded: Sequence[Information]
+    robot: Robot, base: BaseParameters, empty: Information, loaded: Sequence[Information], link: str | None = None
 ) -> Information:
     """Return the information of recordings without and with loads, about [base, delay, phi_1, phi_2, ...].
 
-    phi_k: ten parameters of load number k, whose recordings are loaded[k].
+    phi_k: ten parameters of load number k, whose recordings are loaded[k]; link: see load_joint.
     """
-    M_L, count = load_map(robot, base), len(loaded)
+    M_L, count = load_map(robot, base, link), len(loaded)
     with_load = [add_load_columns(part, M_L, place, count) for place, part in enumerate(loaded)]
     return combine([add_load_columns(empty, None, 0, count), *with_load])
 
@@ -192,9 +226,9 @@ def one_load(estimate: Estimate, place: int) -> Estimate:
     )
 
 
-def load_map(robot: Robot, base: BaseParameters) -> Array:
-    """Return M_L, shape (b, 10): what the ten parameters of a load on the last link add to the base parameters."""
-    return base.full_map(robot)[:, link_slice(robot.n - 1)]
+def load_map(robot: Robot, base: BaseParameters, link: str | None = None) -> Array:
+    """Return M_L, shape (b, 10): what the ten parameters of a load add to the base parameters; link: see load_joint."""
+    return base.full_map(robot)[:, link_slice(load_joint(robot, link) - 1)]
 
 
 def identify_loads(
@@ -206,9 +240,9 @@ def identify_loads(
     link: str | None = None,
     free: bool = False,
 ) -> list[Payload]:
-    """Return loads on the last link, each with recordings of its own, in one fit; link, free: see `payload_of`."""
-    together = build_load_information(robot, base, empty, loaded)
-    estimate, M_L = wls(together), load_map(robot, base)
+    """Return loads on one link, each with recordings of its own, in one fit; link, free: see `payload_of`."""
+    together = build_load_information(robot, base, empty, loaded, link)
+    estimate, M_L = wls(together), load_map(robot, base, link)
     alone = estimate_empty_robot(empty, together, estimate)
     C, plain = alone.base_covariance, [select_friction(part, (), alone.friction) for part in loaded]
     return [
@@ -241,7 +275,7 @@ def payload_of(
     link: str | None = None,
     free: bool = False,
 ) -> Payload:
-    """Return the load of an estimate in the frame of `link` (default: the last joint's own), with error bars.
+    """Return the load of an estimate in the frame of `link` (default: that of the last joint), with error bars.
 
     free: ten parameters that fit best, even if no body has them. base, covariance: of the robot without the load;
     loaded: rows with it; M_L: see load_map. What the joints contradict each other by widens the error bars.
@@ -255,8 +289,11 @@ def payload_of(
     wider, value = estimate.covariance.copy(), estimate.value.copy()
     wider[at, at] += agreement.variance * np.outer(load, load)
     if not free:
+        _refuse_negative_mass(float(load[-1]), float(np.sqrt(wider[at, at][-1, -1])), estimate.dof)
         value[at] = closest_body(load, wider[at, at])
-    payload = payload_in(replace(estimate, value=value, covariance=wider), *load_frame(robot, link), robot.n)
+    payload = payload_in(
+        replace(estimate, value=value, covariance=wider), *load_frame(robot, link), load_joint(robot, link)
+    )
     return replace(
         payload,
         joint_mass=agreement.scale * load[-1],
@@ -265,17 +302,22 @@ def payload_of(
     )
 
 
+def _refuse_negative_mass(mass: float, std: float, dof: float) -> None:
+    """Refuse a load that the robot clearly has less of in the recordings with it than in those without."""
+    if mass < -deviations_beyond_chance(dof, NEGATIVE_BY_CHANCE) * std:
+        what = f"the load has a negative mass, {mass:.3g} +- {std:.2g} kg: the robot carries less with it than without"
+        raise InputError(what, Text("swap the recordings; if that is how it is, use ", Option("free")))
+
+
 def load_frame(robot: Robot, link: str | None) -> tuple[Array, str]:
-    """Return the pose (4, 4) of the last joint's frame in that of `link`, which it carries, and the frame's name.
+    """Return the pose (4, 4) of the load's joint in the frame of `link`, which it carries, and the frame's name.
 
     None: the joint's own frame.
     """
+    number = load_joint(robot, link)
     if link is None:
-        return np.eye(4), f"joint {robot.joints[robot.n - 1].name}"
-    frames = {name: transform for name, (number, transform) in robot.tools.items() if number == robot.n}
-    if link not in frames:
-        raise InputError(f"link {link!r} is not on joint {robot.n}", f"choose from {', '.join(frames) or 'none'}")
-    return np.asarray(np.linalg.inv(frames[link])), link
+        return np.eye(4), f"joint {robot.joints[number - 1].name}"
+    return np.asarray(np.linalg.inv(robot.tools[link][1])), link
 
 
 def payload_in(estimate: Estimate, pose: Array, frame: str, joint: int) -> Payload:
@@ -344,14 +386,14 @@ def identify_load_on_model(
     link: str | None = None,
     free: bool = False,
 ) -> Payload:
-    """Return the load on the robot's last link; `base` are the base parameters that `loaded` is about.
+    """Return the load on the robot's link; `base` are the base parameters that `loaded` is about.
 
     Columns of friction terms in `loaded` are those of `law_columns`: the model's law, at the load that its gears carry.
     """
     robot, layout = model.robot, loaded.layout
     if model.leaders != base.leaders:
         raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
-    M_L, value, covariance = load_map(robot, base), model.value, model.covariance
+    M_L, value, covariance = load_map(robot, base, link), model.value, model.covariance
     if layout.n_friction:  # known from the model like the base parameters, whatever the load
         columns = law_columns(robot.friction)
         covariance = model.known_covariance

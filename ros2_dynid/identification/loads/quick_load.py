@@ -51,7 +51,7 @@ def quick_load(
         raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
     if len(loaded.blocks) < FEWEST_BLOCKS:
         return None
-    M_L = load_map(robot, base)
+    M_L = load_map(robot, base, link)
     full = add_load_columns(loaded, M_L)
     alone = without_base(full, model.value)
     layout = alone.layout

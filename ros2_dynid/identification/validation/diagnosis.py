@@ -29,6 +29,7 @@ from ros2_dynid.identification.validation.effort_sign_and_unit import (
     EffortThresholds,
     SampledMotion,
     check_efforts,
+    estimate_prior_scale,
     gather_effort_evidence,
     is_within,
     sample_motion,
@@ -57,14 +58,17 @@ SHARE_DIGITS = 2
 
 @dataclass(frozen=True)
 class DegreesThresholds:
-    """When positions are in degrees.
+    """When positions are in degrees, or were radians before they were converted.
 
-    farthest: position [rad] beyond which a joint may be; no joint turns so far by itself. better: largest error of each
-    joint's own fit in degrees, over that in radians.
+    farthest: position [rad] beyond which a joint is asked; hardly one turns so far, and hardly a robot whose joints all
+    stay within as many degrees of zero. better: largest error of each joint's own fit in the other unit, over that in
+    this one, to be certain of degrees. as_well: the same, from which on either unit may be right: a few seconds fit
+    with both, and so does any motion that was made 57 times as small, while small motions do not fit when enlarged.
     """
 
     farthest: float = 2.0 * np.pi
     better: float = 0.5
+    as_well: float = 1.1
 
 
 DEGREES = DegreesThresholds()
@@ -121,7 +125,7 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     is_reversed = [joint.is_reversed(thresholds.efforts) for joint in evidence]
     share = _find_other_gravity(plain, evidence, thresholds)
     for alone in (
-        _check_degrees(plain, motion, thresholds.degrees),
+        _check_degrees(plain, motion, thresholds),
         _check_absent_gravity(plain.robot, share, thresholds.gravity),
         check_mounting(plain.robot, motion, is_reversed, thresholds.mounting),
     ):
@@ -203,27 +207,47 @@ def _tell_part_of_gravity(share: GravityShare | None) -> tuple[Finding, ...]:
     return (Finding("gravity", (), f"the efforts hold a part of gravity ({share})", hint, False),)
 
 
-def _check_degrees(problem: Problem, motion: SampledMotion, thresholds: DegreesThresholds) -> Finding | None:
-    """Look for angles in degrees: where a joint turns too far, both are tried."""
-    robot = problem.robot
+def _check_degrees(problem: Problem, motion: SampledMotion, thresholds: DiagnosisThresholds) -> Finding | None:
+    """Look for angles in degrees, and for radians that were taken for degrees: where joints turn too far, or hardly.
+
+    Motion is tried in both units. Where either fits, that is a doubt; but where hardly any motion goes with efforts
+    that no masses explain, it is certain.
+    """
+    robot, limits, degree = problem.robot, thresholds.degrees, np.pi / 180.0
     revolute = np.array([robot.joints[number - 1].sigma == REVOLUTE for number in robot.active])
-    far = revolute & (np.max(np.abs(motion.q), axis=0, initial=0.0) > thresholds.farthest)
-    if not np.any(far):
+    reach = np.max(np.abs(motion.q), axis=0, initial=0.0)
+    far = revolute & (reach > limits.farthest)
+    if not far.any() and not (revolute.any() and np.all(reach[revolute] < limits.farthest * degree)):
         return None
-    unit = np.where(revolute, np.pi / 180.0, 1.0)
-    in_radians = [
+    in_other = _build_in_unit(problem, np.where(revolute, degree if far.any() else 1.0 / degree, 1.0))
+    ratio = _own_error(in_other) / max(_own_error(problem.information), 1e-300)
+    if ratio > limits.as_well:
+        return None
+    if far.any():
+        names = tuple(name for name, yes in zip(robot.active_names, far, strict=True) if yes)
+        said, option = f"positions of {', '.join(names)}", Option("angle_unit", "deg")
+        if ratio <= limits.better:
+            what = f"{said} are in degrees: with radians the efforts do not follow any motion"
+            return Finding("position_unit", names, what, Text("set ", option))
+        what = f"{said} reach {reach.max():.3g} rad, and the efforts follow as well if these are degrees"
+        return Finding("position_unit", names, what, Text("if they are, set ", option), False)
+    scale = estimate_prior_scale(problem.information, problem.base, problem.prior)
+    usual = is_within(scale.value, thresholds.efforts.likely_mass_error)
+    if np.isfinite(scale.std) and usual:
+        return None
+    certain = scale.is_wrong(thresholds.efforts) and scale.value > 1.0 and not usual
+    what = "all positions are within 6.3 degrees of zero, and the efforts follow as well if these are radians"
+    option = Option("angle_unit", "rad")
+    return Finding("position_unit", (), what, Text("set " if certain else "if they are, set ", option), certain)
+
+
+def _build_in_unit(problem: Problem, unit: Array) -> Information:
+    """Return the information with each joint's positions times a unit, shape (n,)."""
+    prepared = [
         replace(p, q=p.q * unit, dq=p.dq * unit, ddq=p.ddq * unit, top_speed=p.top_speed * unit)
         for p in problem.prepared
     ]
-    as_told, as_degrees = (
-        _own_error(information)
-        for information in (problem.information, build_information(robot, problem.base, in_radians))
-    )
-    if as_degrees > thresholds.better * as_told:
-        return None
-    names = tuple(name for name, yes in zip(robot.active_names, far, strict=True) if yes)
-    what = f"positions of {', '.join(names)} are in degrees: with radians the efforts do not follow any motion"
-    return Finding("position_unit", names, what, Text("set ", Option("angle_unit", "deg")))
+    return build_information(problem.robot, problem.base, prepared)
 
 
 def _own_error(information: Information) -> float:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_regressor
@@ -31,6 +30,7 @@ from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.error_bars import deviations_beyond_chance
 from ros2_dynid.identification.regression.estimate import Estimate
 from ros2_dynid.identification.regression.information import Block, Information, coarser
 from ros2_dynid.identification.regression.least_squares import fit_alone, wls
@@ -72,9 +72,10 @@ class EffortThresholds:
     many recordings there are; 120 tell a standard deviation to 6 %.
 
     On stretches left out, with the gains that put a joint right. known_error: its largest relative error; above, half
-    of its torque is not predicted, and a short recording says nothing about it. harm: that error over the one without
-    the gains, at most; a joint that shares little with the others is predicted about as well with either sign (8 % on a
-    Panda), while false accusations made it 1.4 to 11 times as large. as_well: the same of all joints together.
+    of its torque is not predicted, a short recording says nothing about it, and nothing is said about the joint. harm:
+    that error over the one without the gains, at most, for a sign or unit to be certain; a joint that shares little
+    with the others is predicted about as well with either sign (8 % on a Panda), while false accusations made it 1.4 to
+    11 times as large. as_well: the same of all joints together.
     """
 
     samples_per_column: int = 20
@@ -256,12 +257,6 @@ def _inertia_sign(
     return next((sign for sign in (1.0, -1.0) if np.mean(sign * M > 0) > thresholds.same_sign), np.nan)
 
 
-def deviations_beyond_chance(freedom: float, chance: float) -> float:
-    """Return how many standard deviations chance makes that often: 4.3 if they are well known, 8 from ten degrees of
-    freedom, at one in 100,000."""
-    return -float(stdtrit(freedom, chance) if np.isfinite(freedom) else ndtri(chance))
-
-
 @dataclass(frozen=True)
 class Factor:
     """Scale of a joint's effort against what the other joints say, its standard deviation, and the freedom behind."""
@@ -417,6 +412,25 @@ def fit_relative_gains(
     return gains, False
 
 
+def keep_predicting_gains(
+    information: Information, names: Sequence[str], gains: Array, usual: float, thresholds: EffortThresholds = EFFORTS
+) -> Array:
+    """Return the gains, shape (n,), with the usual one for joints whose torque is not predicted with their own.
+
+    Without enough stretches of time to leave out, only what no error of the masses explains stays.
+    """
+    own = np.abs(np.log(np.abs(gains / usual))) > np.log(thresholds.sign_gain)
+    own |= gains * usual < 0.0
+    if not own.any():
+        return gains
+    errors = _held_out_errors(scale_efforts(information, gains), names)
+    if len(errors):
+        predicted = errors <= thresholds.known_error
+    else:
+        predicted = np.array([not is_within(gain / usual, thresholds.certain_mass_error) for gain in gains])
+    return np.where(own & ~predicted, usual, gains)
+
+
 def are_gains_supported(
     information: Information, names: Sequence[str], gains: Array, thresholds: EffortThresholds = EFFORTS
 ) -> bool:
@@ -467,14 +481,17 @@ def check_efforts(
 ) -> tuple[Finding, ...]:
     """Return signs and units that are wrong, by the joints' own rows, by each other, and by the a priori masses.
 
-    A sign is certain if stretches left out are predicted at least as well with it put right. So is a unit by which the
-    joints contradict each other, which needs no masses; and one that no masses explain.
+    A sign is certain if stretches left out are predicted about as well with it put right. So is a unit by which the
+    joints contradict each other, which needs no masses; and one that no masses explain. Nothing is said about a joint
+    whose torque is not predicted then.
     """
     information = coarser(problem.information, thresholds.blocks)
     scale = estimate_prior_scale(information, problem.base, problem.prior)
     common = _common_scale(scale, evidence, thresholds)
     start = np.array([_first_gain(joint, common, thresholds) for joint in evidence])
+    names = problem.robot.active_names
     gains, agree = fit_relative_gains(problem.robot, problem.base, information, start, thresholds)
+    gains = keep_predicting_gains(information, names, gains, 1.0 / common, thresholds)
     contradict = bool(np.any(np.abs(gains) != np.abs(start)))
     if not np.all(gains == 1.0):
         scale = estimate_prior_scale(scale_efforts(information, gains), problem.base, problem.prior)
@@ -487,9 +504,9 @@ def check_efforts(
     if np.all(gains == 1.0):
         return ()
     impossible = any(not is_within(gain, thresholds.certain_mass_error) for gain in gains)
-    supported = are_gains_supported(information, problem.robot.active_names, gains, thresholds)
-    certain_unit = impossible or (contradict and supported)
-    return _tell_gains(problem.robot.active_names, gains, agree, (supported, certain_unit), thresholds)
+    supported = are_gains_supported(information, names, gains, thresholds)
+    certain_unit = supported and (impossible or contradict)
+    return _tell_gains(names, gains, agree, (supported, certain_unit), thresholds)
 
 
 def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence], thresholds: EffortThresholds) -> float:

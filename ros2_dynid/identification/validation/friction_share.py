@@ -30,7 +30,8 @@ class FrictionShareThresholds:
     one alone cannot be confirmed; distance: shares nearer to 1 are within what temperature and wear change friction by;
     scatter: standard deviations between the share and 1, so that chance makes it in one of ten thousand; agreement:
     largest difference between a joint's share and the common one, beside three of its standard deviations; absent: a
-    smaller share is none.
+    smaller share is none; placeholder: a larger share says that the description only holds small numbers for friction,
+    as those of simulators do (a Panda's: 1/200 of what it has).
     """
 
     folds: int = 10
@@ -39,6 +40,7 @@ class FrictionShareThresholds:
     scatter: float = 4.0
     agreement: float = 0.1
     absent: float = 0.05
+    placeholder: float = 5.0
 
 
 FRICTION = FrictionShareThresholds()
@@ -78,7 +80,7 @@ def find_friction_share(problem: Problem, thresholds: FrictionShareThresholds = 
     share, spread = float(common[0]), float(np.sqrt((len(folds) - 1) * np.var(common[1:])))
     if np.any(np.abs(shares[0] - share) > thresholds.agreement + 3.0 * std):
         return None
-    if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * spread):
+    if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * spread) or share > thresholds.placeholder:
         return None
     columns = [column for joint in described for column in joint.columns]
     growth = [fold.error(columns) - fold.error() for fold in folds]

@@ -18,6 +18,7 @@ from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.joint_trust import JointStateArrived, JointTrust
 from ros2_dynid.control.motion_limits import known_limits
 from ros2_dynid.errors import DynidError
+from ros2_dynid.identification.loads.payload_fit import load_link
 from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online.drift import Drift
@@ -170,9 +171,8 @@ class Online:
         information = estimator.information(self._since)
         if self._payload is None or self._payload_std is None or information is None:
             return
-        robot = reference.robot
-        link = next((name for name, (number, _) in robot.tools.items() if number == robot.n), None)
         try:
+            link = load_link(reference.robot, None)
             load = quick_load(reference, estimator.base, information, link=link)
         except DynidError as error:
             self._node.get_logger().warning(f"payload: {error}", throttle_duration_sec=10.0)

@@ -144,7 +144,7 @@ def test_loads_are_found_within_their_bars(free):
         assert load.significant and load.contradicting == () and load.frame == f"joint {ROBOT.joints[-1].name}"
         known = np.isfinite(load.joint_mass)
         assert known.any() and np.all(np.abs(load.joint_mass[known] - wanted[0]) < 5 * load.joint_mass_std[known])
-    with pytest.raises(InputError, match="is not on joint"):
+    with pytest.raises(InputError, match="no moving link"):
         payload_fit.identify_loads(ROBOT, BASE, parts[0], parts[1:], link="nose")
 
 
@@ -445,11 +445,23 @@ def test_a_load_in_the_frame_of_a_link_and_links_that_do_not_carry_it():
     np.testing.assert_allclose(own.com, COM)
     np.testing.assert_allclose(pose()[:3, :3] @ moved.com + pose()[:3, 3], COM, atol=1e-12)
     np.testing.assert_allclose(pose()[:3, :3] @ moved.inertia @ pose()[:3, :3].T, INERTIA, atol=1e-12)
-    for link in ("elbow", "nowhere"):
-        with pytest.raises(InputError, match="choose from flange"):
-            payload_fit.payload_in(found, *payload_fit.load_frame(robot, link), ROBOT.n)
+    assert [payload_fit.load_joint(robot, link) for link in (None, "flange", "elbow")] == [ROBOT.n, ROBOT.n, 3]
+    with pytest.raises(InputError, match="choose from flange, elbow"):
+        payload_fit.load_frame(robot, "nowhere")
     with pytest.raises(InputError, match="choose from none"):
-        payload_fit.payload_in(found, *payload_fit.load_frame(replace(robot, tools={}), "flange"), ROBOT.n)
+        payload_fit.load_frame(replace(robot, tools={}), "flange")
+
+
+def test_a_robot_with_a_counterweight_is_asked_where_the_load_is():
+    *arm, last = ROBOT.joints
+    robot = replace(ROBOT, joints=(*arm, replace(last, parent=2)), tools={"flange": (5, pose()), "lead": (6, pose())})
+    base = base_parameters(robot)
+    with pytest.raises(InputError, match=f"2 ends: {arm[-1].name}, {last.name}") as refusal:
+        payload_fit.load_map(robot, base)
+    assert "link" in refusal.value.hint and "tip_link" in refusal.value.hint
+    for link, number in robot.tools.items():
+        expected = base.full_map(robot)[:, link_slice(number[0] - 1)]
+        np.testing.assert_array_equal(payload_fit.load_map(robot, base, link), expected)
 
 
 def test_gains_scatter_as_their_bars_say():

@@ -20,6 +20,7 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.error_bars import deviations_beyond_chance
 from ros2_dynid.identification.regression.estimate import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.regression.least_squares import wls
@@ -30,12 +31,12 @@ from ros2_dynid.identification.validation.effort_sign_and_unit import (
     Factor,
     SampledMotion,
     are_gains_supported,
-    deviations_beyond_chance,
     estimate_joint_factors,
     estimate_prior_scale,
     find_driving_friction,
     fit_relative_gains,
     gather_effort_evidence,
+    keep_predicting_gains,
     sample_motion,
     scale_efforts,
 )
@@ -436,6 +437,17 @@ def test_nothing_speaks_for_the_gain_of_a_joint_that_is_not_predicted():
     assert not are_gains_supported(information, ROBOT.active_names, gains)
     assert are_gains_supported(information, ROBOT.active_names, gains, replace(EFFORTS, known_error=2.0))
     assert not are_gains_supported(information.take([0, 1]), ROBOT.active_names, gains), "too few blocks to leave out"
+
+
+def test_only_joints_that_are_predicted_keep_the_gains_that_others_ask_for():
+    motion, tau = noisy((-20.0, 20.0, 20.0))
+    tau[:, 2] += 3.0 * tau[:, 2].std() * np.random.default_rng(5).normal(size=len(tau))
+    _, information = information_of(tau, motion)
+    gains, names = np.array([-0.05, 0.05, -0.05]), ROBOT.active_names
+    np.testing.assert_allclose(keep_predicting_gains(information, names, gains, 0.05), [-0.05, 0.05, 0.05])
+    few, gains = information.take([0, 1]), np.array([-0.05, 1e-4, 0.05])
+    kept = keep_predicting_gains(few, names, gains, 0.05)
+    np.testing.assert_allclose(kept, [0.05, 1e-4, 0.05], err_msg="only what no masses explain")
 
 
 # --- recordings that contradict each other

@@ -65,6 +65,7 @@ def test_a_description_whose_joints_disagree_or_say_nothing_is_not_believed():
     samples = recording_with_friction(1.0)
     assert share_of(described([(1, 5.0), (2, 0.2), (3, 2.0)]), samples) is None
     assert share_of(described([(1, 0.0), (2, 0.2), (3, 0.2)]), samples) is None
+    assert share_of(described([(1, 0.1), (2, 0.1), (3, 0.1)]), samples) is None, "numbers for a simulator"
 
 
 def test_the_advice_is_to_declare_it_and_then_nothing_is_said_and_the_model_is_as_good():
