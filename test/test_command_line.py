@@ -127,7 +127,7 @@ def test_commands_stand_as_a_reader_meets_them_and_the_others_by_name():
     folder = Path(cli.__file__).parent / "commands"
     files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert names == [*first, *sorted(files - set(first))] and "report" in names
-    assert re.findall(r"^    (\w+) ", cli.build_parser().format_help(), re.MULTILINE) == names
+    assert re.findall(r"^    (\w+)(?: |$)", cli.build_parser().format_help(), re.MULTILINE) == names
 
 
 def test_a_warning_is_one_line_without_our_code(tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import REGULAR, Motion, constraint, linear_constraint, motion_of
 from ros2_dynid.dynamics.loops import close_loops, loop_margin
@@ -185,11 +186,13 @@ def closed_way(robot: Robot, q: Array) -> tuple[int, str]:
         return len(q), ""
     G, offset = linear_constraint(robot)
     closed = close_loops(robot, G @ q.T + offset[:, None])
-    reasons = {"the loops would come near a singular pose": loop_margin(robot, closed) < REGULAR}
+    reasons: dict[str, NDArray[np.bool_]] = {
+        "the loops would open": np.asarray(np.isnan(closed).any(axis=0)),
+        "the loops would come near a singular pose": np.asarray(loop_margin(robot, closed) < REGULAR),
+    }
     for joint, x in zip(robot.joints, closed, strict=True):
         lower, upper = joint.limits.lower - WAY_SLACK, joint.limits.upper + WAY_SLACK
         reasons[f"joint {joint.name!r} would pass its limits"] = (x < lower) | (x > upper)
-    reasons = {"the loops would open": np.isnan(closed).any(axis=0)} | reasons
     first = {what: int(np.argmax(wrong)) for what, wrong in reasons.items() if wrong.any()}
     return min(((k, what) for what, k in first.items()), default=(len(q), ""), key=lambda pair: pair[0])
 

@@ -70,9 +70,10 @@ class Reading:
             raise InputError(f"the rate is {self.rate} Hz", "give the samples a second, such as 1000 [Hz]")
 
 
-FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l")
+FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l", "q_m")
 """The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature
-of its drive [deg C], feedforward effort of the controller, torque of a sensor at its link.
+of its drive [deg C], feedforward effort of the controller, torque of a sensor at its link, position of its motor on
+the joint's side of the gear.
 """
 SUFFIXES = {
     "q": "position",
@@ -83,6 +84,7 @@ SUFFIXES = {
     "temperature": "temperature",
     "tau_f": "feedforward",
     "tau_l": "torque",
+    "q_m": "motor_position",
 }
 """What the signals are called in column names: NAME.position, NAME.velocity, ..."""
 CLOCK_RESET = 1.0
@@ -94,9 +96,9 @@ class Samples:
     """N samples of n joints: t (N,) [s]; the other signals (N, n) in SI units, radians and deg C.
 
     q_r: the positions that were commanded; tau_f: feedforward effort of the controller; tau_l: link-side torque
-    sensors, where the recording has motor efforts too. All but q are None if not recorded; single unknown values are
-    NaN. `start_ns` is the stamp [ns] that belongs to t = 0. `notes` says in one line each what the reader did or
-    doubts.
+    sensors, where the recording has motor efforts too; q_m: positions of the motors, on the joints' side of the gear.
+    All but q are None if not recorded; single unknown values are NaN. `start_ns` is the stamp [ns] that belongs to
+    t = 0. `notes` says in one line each what the reader did or doubts.
     """
 
     t: Array
@@ -112,6 +114,7 @@ class Samples:
     temperature: Array | None = None
     tau_f: Array | None = None
     tau_l: Array | None = None
+    q_m: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together."""
@@ -135,7 +138,7 @@ class Samples:
     def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
         """Return samples of the same source with other times and signals."""
         names = self.joint_names if joint_names is None else tuple(joint_names)
-        dq, ddq, tau, q_r, temperature, tau_f, tau_l = (arrays.get(field) for field in FIELDS[1:])
+        dq, ddq, tau, q_r, temperature, tau_f, tau_l, q_m = (arrays.get(field) for field in FIELDS[1:])
         return replace(
             self,
             t=t,
@@ -148,6 +151,7 @@ class Samples:
             temperature=temperature,
             tau_f=tau_f,
             tau_l=tau_l,
+            q_m=q_m,
         )
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Samples:
@@ -211,9 +215,9 @@ def ordered(samples: Samples) -> Samples:
 
 def samples_of(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
     """Return samples from arrays by field; q is required."""
-    dq, ddq, tau, q_r, warmth, tau_f, tau_l = (arrays.get(field) for field in FIELDS[1:])
+    dq, ddq, tau, q_r, warmth, tau_f, tau_l, q_m = (arrays.get(field) for field in FIELDS[1:])
     more = Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r, temperature=warmth, tau_f=tau_f)
-    return replace(more, tau_l=tau_l)
+    return replace(more, tau_l=tau_l, q_m=q_m)
 
 
 def longest_stretch(t: Array) -> tuple[slice, int]:
@@ -267,7 +271,7 @@ def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
         return samples
     prismatic = {joint.name for joint in robot.joints if joint.sigma == 1} if robot else set()
     motion = np.array([length if name in prismatic else angle for name in samples.joint_names])
-    scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "temperature": np.array(1.0)}
+    scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "q_m": motion, "temperature": np.array(1.0)}
     scales |= {"tau": np.array(effort), "tau_f": np.array(effort), "tau_l": np.array(effort)}
     arrays_in_si = {field: values * scales[field] for field, values in samples.arrays().items()}
     return samples.with_arrays(samples.t * time, arrays_in_si)

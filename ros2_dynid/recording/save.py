@@ -60,6 +60,8 @@ def save_pieces(
             left_out.append("JointState has no feedforward efforts: they were left out")
         if "tau_l" in outline.fields:
             left_out.append("JointState has one effort: torques at the links were left out")
+        if "q_m" in outline.fields:
+            left_out.append("JointState has one position: those of the motors were left out")
     return left_out
 
 

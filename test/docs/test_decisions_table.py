@@ -13,6 +13,7 @@ import pytest
 from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
 from ros2_dynid.identification.decisions.friction_selection import FrictionThresholds
 from ros2_dynid.identification.decisions.lower_row_cutoff import RowCutoffThresholds
+from ros2_dynid.identification.drive_stiffness import StiffnessThresholds
 from ros2_dynid.identification.physical.essential import EssentialThresholds
 from ros2_dynid.identification.preparation.cutoffs import CutoffThresholds, SpectrumThresholds
 from ros2_dynid.identification.preparation.even_grid import (
@@ -69,6 +70,7 @@ DECISIONS = [
     VerdictThresholds,
     GravityThresholds,
     FrictionShareThresholds,
+    StiffnessThresholds,
 ]
 
 
