@@ -3,7 +3,8 @@
 // frames.
 //
 // Construction allocates the memory of one robot; the functions allocate nothing, throw nothing and
-// lock nothing. All arrays are of the active joints, in the order of Model::active_names();
+// lock nothing. With closed loops a call follows them from the positions of the one before, in bounded
+// time; where they do not close, all results are NaN. All arrays are of the active joints, in the order of Model::active_names();
 // matrices are stored row by row. Inputs are not checked: a number that is not finite gives torques
 // that are not. One object must not be used by two threads at a time.
 #pragma once
@@ -12,45 +13,16 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <optional>
 #include <vector>
 
+#include "ros2_dynid/closure.hpp"
 #include "ros2_dynid/model.hpp"
+#include "ros2_dynid/vectors.hpp"
 
 namespace ros2_dynid
 {
-
-struct Vec
-{
-  double x = 0.0, y = 0.0, z = 0.0;
-};
-
-inline Vec operator+(const Vec & a, const Vec & b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
-inline Vec operator-(const Vec & a, const Vec & b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
-inline Vec operator*(double s, const Vec & a) { return {s * a.x, s * a.y, s * a.z}; }
-inline double dot(const Vec & a, const Vec & b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
-inline Vec cross(const Vec & a, const Vec & b)
-{
-  return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
-}
-
-/// A rotation by its columns: the axes of the turned frame.
-struct Rotation
-{
-  Vec i{1.0, 0.0, 0.0}, j{0.0, 1.0, 0.0}, k{0.0, 0.0, 1.0};
-  Vec out(const Vec & v) const
-  {
-    return v.x * i + v.y * j + v.z * k;
-  }  ///< R v: into the outer frame
-  Vec in(const Vec & v) const
-  {
-    return {dot(i, v), dot(j, v), dot(k, v)};
-  }  ///< R^T v: into the turned frame
-};
-
-inline Rotation operator*(const Rotation & a, const Rotation & b)
-{
-  return {a.out(b.i), a.out(b.j), a.out(b.k)};
-}
 
 /// A link's ten parameters: inertia J about the frame's origin, first moment m, mass M.
 struct LinkInertia
@@ -148,6 +120,18 @@ public:
           G_[(passive.joint - 1) * n_active_ + place(term.joint)] = term.value;
       }
     }
+    if (!model.loops.passive.empty())
+    {
+      if (G_.empty())
+      {
+        G_.assign(n_ * n_active_, 0.0);
+        offset_.assign(n_, 0.0);
+        for (std::size_t a = 0; a < n_active_; ++a) G_[(active_[a] - 1) * n_active_ + a] = 1.0;
+      }
+      linear_ = G_;
+      closure_.emplace(model);
+      closure_->ratios(linear_, G_);
+    }
     terms_.reserve(std::max<std::size_t>(friction_kinds * n_active_, model.friction.size()));
     set_parameters(model);
   }
@@ -208,7 +192,7 @@ public:
   {
     positions(q);
     expand(dq, dq_.data());
-    expand(ddq, ddq_.data());
+    accelerate(ddq);
     recursion(gravity_);
     add_elastic();
     add_rotors(ddq_.data());
@@ -220,8 +204,9 @@ public:
   {
     positions(q);
     expand(dq, dq_.data());
-    for (auto & x : ddq_) x = 0.0;
+    accelerate(nullptr);
     recursion(Vec{});
+    if (closure_) add_rotors(ddq_.data());
     reduce(tau);
   }
 
@@ -290,9 +275,15 @@ public:
   /// + external torque.
   ///
   /// C^T dq is the gradient of the kinetic energy: with H the momentum of all that joint k carries,
-  /// about its origin, and (w, v) the motion of its frame, dT/dq_k = H . ((w, v) x axis).
+  /// about its origin, and (w, v) the motion of its frame, dT/dq_k = H . ((w, v) x axis). NaN with
+  /// closed loops: G changes with q there.
   void momentum(const double * q, const double * dq, double * p, double * beta) noexcept
   {
+    if (closure_)
+    {
+      for (std::size_t a = 0; a < n_active_; ++a) p[a] = beta[a] = not_known;
+      return;
+    }
     positions(q);
     expand(dq, dq_.data());
     for (std::size_t j = 0; j < n_; ++j)
@@ -439,7 +430,7 @@ public:
   {
     positions(q);
     expand(dq, dq_.data());
-    expand(ddq, ddq_.data());
+    accelerate(ddq);
     recursion(gravity_);
     const auto & T = tool.rotation;
     const Rotation R{{T[0], T[3], T[6]}, {T[1], T[4], T[7]}, {T[2], T[5], T[8]}};
@@ -487,6 +478,7 @@ private:
     Vec w, dw, a, v, f, n;
   };
   static constexpr double largest_share = 0.95;
+  static constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
   std::size_t place(std::size_t joint) const noexcept
   {
@@ -568,9 +560,41 @@ private:
     }
   }
 
+  /// Accelerations of all joints at dq_, from those of the active ones; nullptr: zero.
+  void accelerate(const double * active) noexcept
+  {
+    if (active)
+      expand(active, ddq_.data());
+    else
+      for (auto & x : ddq_) x = 0.0;
+    if (closure_) closure_->add_bias(dq_, ddq_);
+  }
+
+  /// Positions of all joints, less offset_; with closed loops the whole positions, and G there.
+  void close_loops(const double * q) noexcept
+  {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
+      q_[j] = offset_[j];
+      for (std::size_t a = 0; a < n_active_; ++a) q_[j] += linear_[j * n_active_ + a] * q[a];
+    }
+    if (closure_->close(q_))
+    {
+      q_ = closure_->joints();
+      closure_->ratios(linear_, G_);
+      for (std::size_t j = 0; j < n_; ++j) q_[j] -= offset_[j];
+      return;
+    }
+    for (auto & x : q_) x = not_known;
+    for (auto & x : G_) x = not_known;
+  }
+
   void positions(const double * q) noexcept
   {
-    expand(q, q_.data());
+    if (closure_)
+      close_loops(q);
+    else
+      expand(q, q_.data());
     for (std::size_t j = 0; j < n_; ++j)
     {
       Link & link = links_[j];
@@ -803,6 +827,8 @@ private:
   std::vector<double> q_, dq_, ddq_, tau_, rigid_;
   std::vector<std::array<double, PER_JOINT>> chi_;
   std::vector<double> G_, offset_;  ///< empty without passive joints
+  std::vector<double> linear_;      ///< G without the loops' passive joints; empty without loops
+  std::optional<LoopClosure> closure_;
   Rotation base_;
   Vec base_position_, gravity_;
   Load load_;

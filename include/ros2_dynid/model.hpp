@@ -136,6 +136,14 @@ struct Force
   std::array<bool, 4> has{};  ///< which of them are parameters
 };
 
+/// Closed loops, each cut open: pairs of points that coincide, and the joints that follow from them.
+struct Loops
+{
+  std::vector<std::array<Pivot, 2>> pairs;
+  std::vector<std::size_t> passive;
+  std::vector<double> assembly;  ///< positions of all joints at which the loops close [rad, m]
+};
+
 /// A link fixed to the frame of joint `joint`; rotation by rows and position of the link's frame in
 /// the joint's.
 struct Tool
@@ -165,6 +173,7 @@ struct Model
   std::vector<Joint> joints;
   std::vector<Coupling> couplings;
   std::vector<Passive> passive;
+  Loops loops;
   std::vector<FrictionTerm> friction;
   std::vector<ThermalTerm> thermal;
   std::vector<Force> forces;
@@ -179,6 +188,7 @@ struct Model
     {
       bool follows = false;
       for (const auto & p : passive) follows = follows || p.joint == j;
+      for (const auto p : loops.passive) follows = follows || p == j;
       if (!follows) numbers.push_back(j);
     }
     return numbers;
@@ -191,6 +201,13 @@ struct Model
     return names;
   }
 };
+
+/// Refuse closed loops that are not linear, for `what`, in the plural.
+inline void refuse_loops(const Model & model, const std::string & what)
+{
+  if (!model.loops.passive.empty())
+    throw std::runtime_error(what + " do not cover closed loops whose joints do not follow linearly");
+}
 
 /// Put a standard parameter by name ("ZZ1", "Fv3", "Iam6"); false if the model has no such
 /// parameter.
@@ -340,6 +357,29 @@ inline std::vector<Weight> weights(Reader & in, std::size_t joints)
   return list;
 }
 
+inline Loops loops(Reader & in, std::size_t n)
+{
+  Loops loops;
+  loops.pairs.resize(in.count(2 * (4 + 3 * 8)));
+  for (auto & pair : loops.pairs)
+  {
+    for (auto & pivot : pair)
+    {
+      pivot.joint = in.integer();
+      if (pivot.joint > n)
+        throw std::runtime_error("it names a joint that the robot does not have");
+      for (auto & x : pivot.point) x = in.number();
+    }
+  }
+  loops.passive.resize(in.count(4));
+  for (auto & joint : loops.passive) joint = in.joint(n);
+  if (loops.passive.empty() || 3 * loops.pairs.size() < loops.passive.size())
+    throw std::runtime_error("its loops do not determine their passive joints");
+  loops.assembly.resize(n);
+  for (auto & x : loops.assembly) x = in.number();
+  return loops;
+}
+
 /// Refuse a model whose joints, couplings or friction terms name joints that they cannot.
 inline void check_structure(const Model & model)
 {
@@ -367,7 +407,7 @@ inline void check_structure(const Model & model)
       if (j == joint) return true;
     return false;
   };
-  if (active.size() + model.passive.size() != n) throw std::runtime_error("a joint follows twice");
+  if (active.size() + model.passive.size() + model.loops.passive.size() != n) throw std::runtime_error("a joint follows twice");
   for (const auto & passive : model.passive)
   {
     for (const auto & term : passive.terms)
@@ -404,7 +444,7 @@ constexpr std::uint32_t added_effort_known = 1, added_effort_fixed = 2,
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
 constexpr std::uint32_t runtime_version =
-  5;  // still read: 4, without the speeds that friction was identified from; 3, nor what the robot
+  6;  // still read: 5, without closed loops that are not linear; 4, without the speeds that friction was identified from; 3, nor what the robot
       // adds; 2, nor terms of the temperature; 1, nor springs and cables
 
 /// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model,
@@ -476,6 +516,7 @@ inline Model parse_model(const std::string & bytes)
       passive.offset = in.number();
       passive.terms = detail::weights(in, n);
     }
+    if (version >= 6) model.loops = detail::loops(in, n);
     model.friction.resize(in.count(24));
     for (auto & term : model.friction)
     {

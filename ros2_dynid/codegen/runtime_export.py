@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ros2_dynid.codegen.loop_code import assembled
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.efforts import (
     FIND_GAINS,
@@ -28,10 +29,11 @@ from ros2_dynid.model.efforts import (
 )
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
-from ros2_dynid.model.robot import Array, Robot, refuse_loops
+from ros2_dynid.model.robot import Array, Robot
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
 WITH_RECORDED_SPEEDS = 5
+WITH_LOOPS = 6
 KNOWN, FIXED, GRAVITY_MEASURED = 1, 2, 4
 
 
@@ -52,7 +54,9 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     declared = [robot.joints[j - 1].adds is not None for j in robot.active]
     plain = [term for term in robot.friction if not term.kind.thermal]
     version = VERSION
-    if any(term.recorded_speed for term in plain):
+    if robot.loops is not None:
+        version = WITH_LOOPS
+    elif any(term.recorded_speed for term in plain):
         version = WITH_RECORDED_SPEEDS
     elif any(declared) or _lacks_a_part(robot):
         version = WITH_ADDED_EFFORT
@@ -97,12 +101,19 @@ def _write_couplings(out: bytearray, robot: Robot, chi: Array) -> None:
 
 
 def _write_loops(out: bytearray, robot: Robot) -> None:
-    refuse_loops(robot, "runtime files and controllers")
     _integers(out, len(robot.passive))
     for passive in robot.passive:
         _integers(out, passive.joint)
         _numbers(out, passive.offset)
         _weights(out, dict(passive.terms))
+    if robot.loops is None:
+        return
+    _integers(out, len(robot.loops.pairs))
+    for pivot in [pivot for pair in robot.loops.pairs for pivot in pair]:
+        _integers(out, pivot.joint)
+        _numbers(out, *pivot.point)
+    _integers(out, len(robot.loops.passive), *robot.loops.passive)
+    _numbers(out, *assembled(robot))
 
 
 def _write_terms(out: bytearray, terms: Sequence[tuple[FrictionTerm, float]]) -> None:

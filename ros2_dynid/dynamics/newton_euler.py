@@ -170,6 +170,12 @@ def gravity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
 
 
 def velocity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike) -> Array:
-    """Return C(q, dq), shape (N, n_active) [N.m, N]: centrifugal and Coriolis torques."""
-    motion = motion_of(robot, q, dq)
-    return motion.to_active(rigid_body_torque(robot, checked_standard(robot, chi), motion, NO_GRAVITY)).T
+    """Return C(q, dq), shape (N, n_active) [N.m, N]: centrifugal and Coriolis torques.
+
+    Those of rotors too, which passive joints of closed loops accelerate at constant speeds of the active ones.
+    """
+    motion, chi = motion_of(robot, q, dq), checked_standard(robot, chi)
+    tau = rigid_body_torque(robot, chi, motion, NO_GRAVITY)
+    if motion.Gdot is not None:
+        tau += drive_torque(robot, without_friction(robot, chi), np.zeros_like(motion.dq), motion.ddq)
+    return motion.to_active(tau).T

@@ -20,6 +20,7 @@ Model checked_model(
   if (path.empty())
     throw std::runtime_error("set `model` to the file that dynid export MODEL --to runtime wrote");
   Model model = load_model(path);
+  refuse_loops(model, "controllers");
   places_of(model, joints);
   if (description.empty()) return model;
   const std::string why = difference_from_description(model, description_of(description));

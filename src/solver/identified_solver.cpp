@@ -45,6 +45,7 @@ public:
     try
     {
       const Model model = load_model(path.as_string());
+      refuse_loops(model, "solvers");
       std::vector<std::string> parts;
       if (parameters->get_parameter(prefix + "leave_out", leave_out))
         parts = leave_out.as_string_array();

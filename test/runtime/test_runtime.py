@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from linkages import cylinder_arm, delta, four_bar, linkages
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.kinematics import random_positions, velocity_ratios
 from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.model.load import load_robot
@@ -180,3 +182,48 @@ def test_cmake_finds_the_installed_runtime_without_ros(tmp_path):
     ):
         done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("robot", [four_bar(), cylinder_arm(), delta(), linkages()[-1]], ids=lambda robot: robot.name)
+def test_closed_loops_give_the_parts_of_the_python_recursions_or_none(program, tmp_path, robot):
+    rng = np.random.default_rng(6)
+    chi = rng.uniform(-1.0, 1.0, len(standard_names(robot)))
+    corners = random_positions(robot, rng, 3, 0.2)
+    q = np.concatenate([np.linspace(a, b, SAMPLES) for a, b in zip(corners, corners[1:], strict=False)])
+    dq, ddq, motor = rng.uniform(-2.0, 2.0, (3, *q.shape))
+    found = evaluate(program, tmp_path, robot, chi, (q, dq, ddq, motor))
+    rigid = inverse_dynamics(*frictionless(robot, chi), q, dq, ddq)
+    assert close(found["tau"], inverse_dynamics(robot, chi, q, dq, ddq), 1e-10)
+    assert close(found["rigid"], rigid, 1e-10)
+    assert close(found["Q"], gravity_torque(robot, chi, q), 1e-10)
+    assert close(found["C"], velocity_torque(robot, chi, q, dq), 1e-10)
+    steady = inverse_dynamics(*frictionless(robot, chi), q, dq, np.zeros_like(q))
+    assert close(found["C"], steady - gravity_torque(robot, chi, q), 1e-10)
+    assert close(found["M"], inertia_matrix(robot, chi, q), 1e-10)
+    assert close(found["carried"] + found["friction"], motor)
+    ratios = velocity_ratios(robot, q)
+    smooth = [smooth_friction(robot, chi, G).torque(v, 0.05, x) for G, v, x in zip(ratios, dq, rigid, strict=True)]
+    assert close(found["smooth"], np.array(smooth), 1e-10)
+    assert np.isnan(found["p"]).all() and np.isnan(found["beta"]).all()
+    # out of reach no part that depends on the pose is a number; the next sample within reach is none the worse
+    far = q[:4].copy()
+    far[1, :], far[2, 0] = 50.0, np.nan
+    some = evaluate(program, tmp_path, robot, chi, (far, dq[:4], ddq[:4], motor[:4]))
+    for part in ("tau", "rigid", "Q", "C", "friction", "M"):
+        if robot.name == "four_bar":  # its crank turns on and on, but not that far in one step
+            assert np.isnan(some[part][2]).all()
+        else:
+            assert np.isnan(some[part][1:3]).all()
+        assert np.array_equal(some[part][[0, 3]], found[part][[0, 3]]) or close(some[part][[0, 3]], found[part][[0, 3]])
+
+
+def test_runtime_files_of_loops_that_cannot_be_are_refused(program, tmp_path):
+    data = bytearray(runtime_bytes(four_bar(), np.ones(len(standard_names(four_bar())))))
+    passive = struct.pack("<III", 2, 2, 3)  # two passive joints, 2 and 3
+    at = data.index(passive)
+    for wrong, message in (((2, 2, 9), "a joint that the robot does not have"), ((2, 2, 2), "follows twice")):
+        data[at : at + 12] = struct.pack("<III", *wrong)
+        data[12:16] = struct.pack("<I", zlib.crc32(bytes(data[20:])))
+        (tmp_path / "wrong.dynid").write_bytes(data)
+        done = subprocess.run([str(program), "wrong.dynid", "check"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 2 and message in done.stderr
