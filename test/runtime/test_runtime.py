@@ -2,6 +2,7 @@
 
 """The C++ runtime: torques of `dynid torque` and all their parts for every kind of robot; damaged files are refused."""
 
+import itertools
 import json
 import os
 import shutil
@@ -189,7 +190,7 @@ def test_closed_loops_give_the_parts_of_the_python_recursions_or_none(program, t
     rng = np.random.default_rng(6)
     chi = rng.uniform(-1.0, 1.0, len(standard_names(robot)))
     corners = random_positions(robot, rng, 3, 0.2)
-    q = np.concatenate([np.linspace(a, b, SAMPLES) for a, b in zip(corners, corners[1:], strict=False)])
+    q = np.concatenate([np.linspace(a, b, SAMPLES) for a, b in itertools.pairwise(corners)])
     dq, ddq, motor = rng.uniform(-2.0, 2.0, (3, *q.shape))
     found = evaluate(program, tmp_path, robot, chi, (q, dq, ddq, motor))
     rigid = inverse_dynamics(*frictionless(robot, chi), q, dq, ddq)
