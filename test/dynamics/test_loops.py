@@ -14,6 +14,8 @@ from linkages import (
     CRANK,
     GROUND,
     ROCKER,
+    cassie_leg,
+    counterbalanced_arm,
     cylinder_arm,
     delta,
     four_bar,
@@ -69,7 +71,7 @@ def test_a_slider_crank_follows_its_closed_solution():
     np.testing.assert_allclose(motion.dq[2] * np.sign(motion.q[2]), piston_speed, atol=1e-11)
 
 
-@pytest.mark.parametrize("robot", linkages(), ids=lambda robot: robot.name)
+@pytest.mark.parametrize("robot", [*linkages(), cassie_leg(), counterbalanced_arm()], ids=lambda robot: robot.name)
 def test_pinocchio_sees_the_loops_closed_and_gives_the_same_regressor(robot):
     pin = pytest.importorskip("pinocchio")
     q, dq, ddq, _ = motion(robot, 1)
@@ -144,7 +146,11 @@ def test_compiled_code_gives_the_same_for_batches_and_for_sample_after_sample(mo
     np.testing.assert_allclose(rows, tau, **close)
 
 
-@pytest.mark.parametrize("robot", [four_bar(), slider_crank(), cylinder_arm(), delta()], ids=lambda robot: robot.name)
+@pytest.mark.parametrize(
+    "robot",
+    [four_bar(), slider_crank(), cylinder_arm(), delta(), cassie_leg(), counterbalanced_arm()],
+    ids=lambda robot: robot.name,
+)
 def test_base_parameters_are_as_many_as_the_rank_and_give_the_torque(robot):
     """The rank that Pinocchio's regressor has with Jacobians from differences of positions."""
     q, dq, ddq, chi = motion(robot, 5, 200)

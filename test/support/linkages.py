@@ -97,6 +97,48 @@ def delta() -> Robot:
     return replace(tree, loops=Loops(tuple(pairs), passive, dict(enumerate(start.tolist(), start=1))))
 
 
+def cassie_leg() -> Robot:
+    """Return a leg as Cassie's: a rod between ball joints holds the tarsus, a four-bar moves the foot from a crank."""
+    joints = (
+        Joint("hip", 0, alpha=UPRIGHT),
+        Joint("knee", 1, d=0.12, r=0.02),
+        Joint("tarsus", 2, d=0.44),
+        Joint("rod_swing", 1, r=-0.05),
+        Joint("rod_tilt", 4, alpha=UPRIGHT),
+        Joint("crank", 3, d=0.06),
+        Joint("plantar_rod", 6, d=0.055),
+        Joint("foot", 3, d=0.41),
+    )
+    tree, q = Robot("cassie_leg", joints), np.array([0.3, -0.9, 1.3, -0.4, 0.15, 0.4, -0.3, -1.2])
+    cuts = ((5, (0.5, 0.0, 0.0), 3), (7, (0.36, 0.02, 0.0), 8))
+    return replace(tree, loops=_met(tree, q, cuts, (3, 4, 5, 7, 8)))
+
+
+def counterbalanced_arm() -> Robot:
+    """Return six axes as a KR300's, whose second a cylinder supports: barrel and rod follow."""
+    joints = (
+        Joint("a1", 0, r=0.675),
+        Joint("a2", 1, alpha=-UPRIGHT, d=0.35),
+        Joint("a3", 2, d=1.15),
+        Joint("a4", 3, alpha=-UPRIGHT, d=-0.041, r=1.0),
+        Joint("a5", 4, alpha=UPRIGHT),
+        Joint("a6", 5, alpha=-UPRIGHT),
+        Joint("barrel", 1, alpha=-UPRIGHT, d=-0.3, b=-0.2),
+        Joint("rod", 7, PRISMATIC, alpha=UPRIGHT),
+    )
+    tree, q = Robot("counterbalanced_arm", joints), np.array([0.0, -1.2, 1.0, 0.0, 0.0, 0.0, 0.5, 0.7])
+    return replace(tree, loops=_met(tree, q, ((8, (0.0, 0.0, 0.0), 2),), (7, 8)))
+
+
+def _met(tree: Robot, q: np.ndarray, cuts: tuple, passive: tuple[int, ...]) -> Loops:
+    """Return loops of cuts (joint, point in its frame, other joint), which meet at q of all joints."""
+    T, pairs = frames(tree, q[None])[0], []
+    for joint, point, other in cuts:
+        there = np.linalg.inv(T[other - 1]) @ T[joint - 1] @ np.append(point, 1.0)
+        pairs.append((Pivot(joint, point), Pivot(other, tuple(there[:3].tolist()))))
+    return Loops(tuple(pairs), passive, dict(enumerate(q.tolist(), start=1)))
+
+
 def linkages() -> list[Robot]:
     """Return linkages of every kind, and random ones in space."""
     rng = np.random.default_rng(4)
