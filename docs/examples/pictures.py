@@ -121,7 +121,7 @@ def _walk(page: Any) -> None:
     page.click("#unrehearsed .primary")
     until(page, f"{STATE} === 'rehearsing'")
     until(page, f"{STATE} === 'done'")
-    until(page, "dynid.state.rehearsed")
+    until(page, "dynid.state.rehearsal.startsWith('passed')")
     page.click("#start")
     until(page, f"{STATE} === 'exciting'")
     page.wait_for_timeout(7000)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,7 +13,6 @@ import numpy as np
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import Option, Text, one_line
-from ros2_dynid.excitation.obstacles import Obstacle
 from ros2_dynid.excitation.shapes import (
     MAX_URDF_BYTES,
     PRIMITIVES,
@@ -34,9 +33,6 @@ from ros2_dynid.preview.meshes import GREY, decimated, read_picture_meshes
 TRIANGLES = 80_000
 """Largest number of triangles on a page: 1 MB, and software rendering still draws several frames a second."""
 NOT_FOUND = "the mesh was not found"
-OBSTACLE: Colour = (0.93, 0.58, 0.16, 0.6)
-PLATE_M = (2.0, 2.0, 0.002)
-"""Edges of the plate that is drawn for a plane."""
 MAX_NAMED_FILES = 6
 """Most links named in a note; the others are counted."""
 
@@ -102,16 +98,6 @@ def urdf_bodies(
         looked = f"meshes were looked for beside the URDF and in: {places}; add a folder: "
         notes += (Text(looked, Option("package_path")),)
     return limit_triangles(bodies), notes
-
-
-def obstacle_bodies(obstacles: Sequence[Obstacle]) -> list[Body]:
-    """Return the shapes of obstacles, which stand on the base; a plane is drawn as a plate."""
-    return [
-        Body(one.name, 0, one.pose, "box", PLATE_M, OBSTACLE)
-        if one.kind == "plane"
-        else Body(one.name, 0, one.pose, one.kind, one.size, OBSTACLE)
-        for one in obstacles
-    ]
 
 
 def _body_of(

@@ -53,6 +53,7 @@ def packed_appearance(look: Appearance) -> dict[str, Plain]:
         "floor": look.floor,
         "box": None if look.box is None else [x if np.isfinite(x) else None for x in look.box],
         "up": _short(look.up),
+        "obstacles": [entry.plain() for entry in look.obstacles],
     }
 
 

@@ -25,7 +25,12 @@ HERE = Path(__file__).parent
 def preview_page(scene: Scene) -> str:
     """Return the page that plays a scene."""
     title = f"{scene.appearance.name}: {scene.motion.kind} motion of {scene.motion.duration:.4g} s"
-    return document(title, ("page.css", "preview.css"), ("viewer.js", "charts.js", "preview.js"), packed_scene(scene))
+    return document(
+        title,
+        ("page.css", "preview.css"),
+        ("viewer.js", "obstacles.js", "charts.js", "preview.js"),
+        packed_scene(scene),
+    )
 
 
 def document(

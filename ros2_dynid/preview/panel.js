@@ -131,6 +131,15 @@ start.addEventListener("click", () => {
 const verdictOfRehearsal = html("p", { class: "soft", id: "rehearsal", style: "margin:0;font-size:.82rem" }, move);
 const safety = html("p", { class: "soft", id: "safety", style: "margin:.3rem 0 0;font-size:.82rem" }, move);
 
+// --- obstacles
+
+const around = card("Obstacles");
+let editor = null;
+const using = async (text) => {
+  const { ok, line } = await tell("set_obstacles", { text });
+  if (ok) { note("good", `obstacles: ${line}`); editor.used(); }
+};
+
 // --- record and identify
 
 const identify = card("Record and identify", "2");
@@ -215,6 +224,12 @@ async function seeRobot() {
   stage.querySelectorAll("canvas, .nogl").forEach((node) => node.remove());
   robot = found; robotNumber = found.number; plan = null; planNumber = 0;
   viewer = new Viewer(stage, robot);
+  around.querySelectorAll(":scope > :not(h2)").forEach((node) => node.remove());
+  editor = new ObstacleEditor(around, viewer, robot.obstacles, [
+    ["Use for planning", "set_obstacles", using], ["Save as a file", "save-obstacles", (text) => download("obstacles.yaml", text)],
+  ]);
+  buttons.splice(0, buttons.length, ...buttons.filter(([action]) => action !== "set_obstacles"), ["set_obstacles", document.getElementById("set_obstacles")]);
+  obstaclesNumber = 0;
   title.textContent = robot.name;
   joint.replaceChildren();
   jogged.replaceChildren();
@@ -230,6 +245,14 @@ async function seePlan() {
   const lists = robot.tips.map((_, tip) => Array.from({ length: found.count }, (_, k) => [0, 1, 2].map((i) => path[3 * (k * tips + tip) + i])));
   if (viewer.gl) { viewer.path(lists); viewer.fit(lists.flat()); }
 }
+let obstaclesNumber = 0;
+async function seeObstacles() {
+  const answer = await fetch("/obstacles");
+  if (!answer.ok || !editor) return;
+  const found = await answer.json();
+  obstaclesNumber = found.number;
+  editor.show(found.entries);
+}
 let busy = false;
 async function catchUp() {
   if (busy) return;
@@ -237,6 +260,7 @@ async function catchUp() {
   try {
     if (state.robot && state.robot !== robotNumber) await seeRobot();
     if (robot && state.plan && state.plan !== planNumber) await seePlan();
+    if (robot && state.obstacles && state.obstacles !== obstaclesNumber) await seeObstacles();
   } catch (error) { note("bad", String(error)); } finally { busy = false; }
 }
 
@@ -351,4 +375,4 @@ setInterval(() => {
   lost.hidden = performance.now() - last < 2500;
   if (!document.hidden) listen();
 }, 500);
-window.dynid = { get state() { return state; }, get viewer() { return viewer; }, ask, me };
+window.dynid = { get state() { return state; }, get viewer() { return viewer; }, get editor() { return editor; }, ask, me };

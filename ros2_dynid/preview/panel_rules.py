@@ -67,6 +67,7 @@ def refusals(now: Situation) -> Mapping[str, str]:
     busy = (now.identifying or now.loading, "an identification is under way")
     return {
         "plan": first(unavailable("excitation"), moving, planning),
+        "set_obstacles": first(unavailable("excitation"), moving, planning),
         "rehearse": first(unavailable("excitation"), held, no_plan, moving, planning),
         "start": first(unavailable("excitation"), held, no_plan, moving, planning),
         "pause": first(unavailable("excitation"), (not now.pausable, "no motion is under way that could be paused")),

@@ -58,13 +58,14 @@ Act = Callable[[str, Mapping[str, object]], str]
 
 @dataclass(frozen=True)
 class PanelCallbacks:
-    """The node's side: robot() and plan() as JSON ("" if unknown), act(), commander_left(client), warn(line)."""
+    """The node: robot(), plan() and obstacles() as JSON, "" if unknown; act(); commander_left(client); warn(line)."""
 
     robot: Callable[[], str]
     plan: Callable[[], str]
     act: Act
     commander_left: Callable[[str], None]
     warn: Callable[[str], object] = lambda _: None
+    obstacles: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,11 @@ class PanelServer:
         self._number, self._state = 0, b"{}"
         self._open = True
         self._page = document(
-            "ros2_dynid panel", ("page.css", "panel.css"), ("viewer.js", "charts.js", "panel.js"), {}, connect=True
+            "ros2_dynid panel",
+            ("page.css", "panel.css"),
+            ("viewer.js", "obstacles.js", "charts.js", "panel.js"),
+            {},
+            connect=True,
         )
         self._listener = socket.create_server((address.host, address.port), backlog=2 * MAX_CONNECTIONS)
         self._listener.setblocking(False)
@@ -171,7 +176,8 @@ class PanelServer:
         self._loop = asyncio.get_running_loop()
         app = web.Application(middlewares=[self._refuse_foreign])
         app.add_routes([web.get("/", self._send_page), web.get("/robot", self._send_text)])
-        app.add_routes([web.get("/plan", self._send_text), web.get("/events", self._send_events)])
+        app.add_routes([web.get("/plan", self._send_text), web.get("/obstacles", self._send_text)])
+        app.add_routes([web.get("/events", self._send_events)])
         app.add_routes([web.post("/do", self._do)])
         app.on_response_prepare.append(_forbid_frames)
         quiet = logging.Logger("panel")  # of requests that are damaged
@@ -242,7 +248,9 @@ class PanelServer:
         return web.Response(text=self._page, content_type="text/html")
 
     async def _send_text(self, request: web.Request) -> web.Response:
-        text = (self.callbacks.robot if request.path == "/robot" else self.callbacks.plan)()
+        callbacks = self.callbacks
+        texts = {"/robot": callbacks.robot, "/plan": callbacks.plan, "/obstacles": callbacks.obstacles}
+        text = texts[request.path]()
         return web.Response(status=200 if text else 404, text=text or "{}", content_type="application/json")
 
     async def _send_events(self, request: web.Request) -> web.StreamResponse:

@@ -166,6 +166,10 @@ robot.active.forEach((name, k) => {
     for (const [, chart] of charts) { if (on) chart.hidden.delete(name); else chart.hidden.add(name); chart.draw(); }
   });
 });
+const around = html("div", { class: "card", id: "obstacles" }, side);
+html("h2", {}, around, "Obstacles");
+const editor = new ObstacleEditor(around, viewer, robot.obstacles, [["Save as a file", "save-obstacles", (text) => download("obstacles.yaml", text)]]);
+editor.unused = () => "Changed here: the distances are those of before. Save the file, and plan or preview with --obstacles FILE.";
 if (data.warning) app.prepend(html("p", { class: "alarm", role: "alert" }, null, data.warning));
 if (data.notes.length) {
   const card = html("div", { class: "card" }, side);
@@ -196,4 +200,4 @@ function show() {
 const wanted = new URLSearchParams(location.hash.slice(1));
 if (wanted.has("collision")) { viewer.set("collision", true); const tick = document.getElementById("show-collision"); if (tick) tick.checked = true; }
 go(Number(wanted.get("t")) || 0);
-window.dynid = { viewer, frames: (t) => frames(robot, poseAt(t)).map((T) => Array.from(T)), time: () => now, playing: () => playing };
+window.dynid = { viewer, editor, frames: (t) => frames(robot, poseAt(t)).map((T) => Array.from(T)), time: () => now, playing: () => playing };

@@ -14,6 +14,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Text
 from ros2_dynid.excitation.collision import Nearest, Shapes, nearest
 from ros2_dynid.excitation.limits import Bounds, Caps, bounds_of, known_parameters, use_by_joint
+from ros2_dynid.excitation.obstacles import ObstacleEntry
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.mdh import inverse
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot, open_tree
@@ -75,6 +76,7 @@ class Appearance:
     up: Array
     """Against gravity, in the base frame (3,)."""
     notes: tuple[str, ...]
+    obstacles: tuple[ObstacleEntry, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -190,6 +190,8 @@ class Viewer {
     this.nearest = null;
     this.pathLines = null;
     this.lines = new Map();
+    this.obstacles = [];
+    this.pickObstacle = this.moveObstacle = null; // told which obstacle was clicked, and where one was moved
     this.drawn = 0;
     if (!this.gl) {
       html("p", { class: "nogl" }, box, "This browser has no WebGL 2: the robot is not drawn, everything else works.");
@@ -223,6 +225,16 @@ class Viewer {
       const colour = [[0.85, 0.28, 0.06, 0.9], [0.11, 0.49, 0.84, 0.9], [0.5, 0.2, 0.65, 0.9], [0.1, 0.55, 0.3, 0.9]][k % 4];
       return list.slice(1).map((p, i) => [list[i], p, colour]);
     }));
+  }
+
+  setObstacles(entries, chosen = -1) {
+    if (!this.gl) return;
+    this.obstacles.forEach((one) => one.parts.forEach(({ buffer }) => this.gl.deleteVertexArray(buffer.array)));
+    this.obstacles = entries.map((entry, k) => ({
+      entry, chosen: k === chosen, pose: poseOf(entry),
+      parts: partsOf(entry).map((part) => { const shape = shapeOf(part, []); return { pose: part.pose, shape, buffer: this.buffer(shape) }; }),
+    }));
+    this.request();
   }
 
   // --- size of the scene and camera
@@ -264,15 +276,68 @@ class Viewer {
     const right = unit(cross(z, out)), up = cross(out, right);
     const eye = this.centre.map((p, k) => p + this.distance * out[k]);
     const view = Float64Array.from([...right, -dot(right, eye), ...up, -dot(up, eye), ...out, -dot(out, eye), 0, 0, 0, 1]);
-    return { view, right, up, sky: [dot(right, z), dot(up, z), dot(out, z)] };
+    return { view, right, up, out, eye, sky: [dot(right, z), dot(up, z), dot(out, z)] };
+  }
+
+  // The ray of a pointer: from the eye in a direction.
+  ray(e) {
+    const { right, up, out, eye } = this.camera(), frame = this.canvas.getBoundingClientRect();
+    const f = 1.9 * Math.min(1, frame.width / frame.height);
+    const x = (2 * (e.clientX - frame.left) / frame.width - 1) * frame.width / frame.height / f, y = (1 - 2 * (e.clientY - frame.top) / frame.height) / f;
+    return [eye, unit([0, 1, 2].map((k) => x * right[k] + y * up[k] - out[k]))];
+  }
+
+  // The obstacle that a ray meets first, and where; null if it meets none.
+  hit([eye, way]) {
+    let best = null;
+    this.obstacles.forEach(({ pose, parts }, k) => {
+      for (const part of parts) {
+        const T = mul(pose, part.pose), p = part.shape.position;
+        for (let i = 0; i < p.length; i += 9) {
+          const [a, b, c] = [0, 3, 6].map((j) => point(T, [p[i + j], p[i + j + 1], p[i + j + 2]]));
+          const u = minus(b, a), v = minus(c, a), h = cross(way, v), det = dot(u, h);
+          if (Math.abs(det) < 1e-12) continue;
+          const s = minus(eye, a), r = dot(s, h) / det, q = cross(s, u), t = dot(way, q) / det, far = dot(v, q) / det;
+          if (r >= 0 && t >= 0 && r + t <= 1 && far > 0 && (!best || far < best.far)) best = { k, far, at: eye.map((x, j) => x + far * way[j]) };
+        }
+      }
+    });
+    return best;
+  }
+
+  // Begin to move an obstacle that the pointer is on: in the plane of the floor, with Shift up and down.
+  grab(e) {
+    const found = this.pickObstacle && this.hit(this.ray(e));
+    if (!found) return false;
+    this.pickObstacle(found.k);
+    this.grabbed = { k: found.k, from: found.at, at: [...this.obstacles[found.k].entry.at], y: e.clientY };
+    return true;
+  }
+
+  drag(e) {
+    const { k, from, at } = this.grabbed, [eye, way] = this.ray(e), z = this.axes()[2];
+    let step;
+    if (e.shiftKey) {
+      const scale = size(minus(from, eye)) / (1.9 * this.canvas.clientHeight / 2) / Math.max(0.2, Math.cos(this.height));
+      step = z.map((x) => x * scale * (this.grabbed.y - e.clientY));
+    } else {
+      const slope = dot(way, z), far = dot(minus(from, eye), z) / slope;
+      if (Math.abs(slope) < 0.05 || far <= 0 || far > 20 * this.distance) return;
+      step = eye.map((x, j) => x + far * way[j] - from[j]);
+    }
+    this.moveObstacle(k, at.map((x, j) => Math.round(1000 * (x + step[j])) / 1000));
   }
 
   listen() {
     const held = new Map();
     const canvas = this.canvas;
-    canvas.addEventListener("pointerdown", (e) => { canvas.setPointerCapture(e.pointerId); held.set(e.pointerId, e); });
-    for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, (e) => held.delete(e.pointerId));
+    canvas.addEventListener("pointerdown", (e) => {
+      canvas.setPointerCapture(e.pointerId);
+      if (e.button || held.size || !this.grab(e)) held.set(e.pointerId, e);
+    });
+    for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, (e) => { held.delete(e.pointerId); this.grabbed = null; });
     canvas.addEventListener("pointermove", (e) => {
+      if (this.grabbed) { this.drag(e); return; }
       const last = held.get(e.pointerId);
       if (!last) return;
       const dx = e.clientX - last.clientX, dy = e.clientY - last.clientY;
@@ -430,6 +495,9 @@ class Viewer {
     if (this.show.nearest && this.nearest) this.pair();
     gl.depthMask(!(dim < 1));
     this.draws(this.bodies.filter(({ body }) => body.colour[3] * dim < 1), T, dim);
+    for (const { pose, parts, chosen } of this.obstacles) {
+      for (const part of parts) this.one(part.buffer, mul(pose, part.pose), chosen ? [0.9, 0.32, 0.05, 0.8 * dim] : [0.93, 0.58, 0.16, 0.6 * dim]);
+    }
     gl.depthMask(true);
     if (this.show.collision) {
       gl.depthMask(false);

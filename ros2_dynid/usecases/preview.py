@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.excitation.limits import Caps
+from ros2_dynid.excitation.obstacles import read_entries
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.output_files import check_outputs
-from ros2_dynid.preview.bodies import Body, obstacle_bodies, urdf_bodies
+from ros2_dynid.preview.bodies import Body, urdf_bodies
 from ros2_dynid.preview.chromium import screenshot
 from ros2_dynid.preview.page import preview_page
 from ros2_dynid.preview.scene import Appearance, Scene, appearance, moment_of_least, names_of, scene
@@ -98,8 +99,7 @@ def robot_appearance(source: RobotSource, around: Surroundings) -> tuple[Robot, 
     robot, shapes = robot_and_shapes(source, around, planning=False)
     bodies, notes = _bodies(robot, source)
     look = appearance(robot, bodies, shapes, floor=around.floor, box=around.box, notes=notes)
-    standing = () if shapes is None else obstacle_bodies(shapes.obstacles)
-    return robot, replace(look, bodies=(*look.bodies, *standing))
+    return robot, replace(look, obstacles=() if around.obstacles is None else read_entries(around.obstacles))
 
 
 def _bodies(robot: Robot, source: RobotSource) -> tuple[list[Body], tuple[str, ...]]:

@@ -23,6 +23,7 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from in_process import joint_state, ros, soon
+from parameter_tables import NODES, PAGE, config_text, own_parameters, page_text
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.parameters import COMMON, Settable
 from ros2_dynid.nodes.common.qos import COMMANDS, JOINT_STATES
@@ -79,7 +80,8 @@ HEARD = {
     "panel": DESCRIPTION | {
         "/stop": (LATCHED, 1),
         "/base_parameters": (LATCHED, 1), "/diagnostics": (RELIABLE, 10), "/drift": (LATCHED, 1),
-        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1), "/recording": (LATCHED, 1),
+        "/excitation/planned": (LATCHED, 1), "/excitation/obstacles": (LATCHED, 1), "/excitation_state": (LATCHED, 1),
+        "/recording": (LATCHED, 1),
         "/feedforward/external_effort": (LOSSY, 1), "/feedforward/predicted": (LOSSY, 1),
         "/identification/predicted": (LOSSY, 1), "/joint_states": (LOSSY, 1), "/joint_trajectory": (RELIABLE, 10),
     },
@@ -213,21 +215,22 @@ def test_the_shipped_policy_has_an_enclave_for_each_node_and_only_two_publish_th
 
 @pytest.mark.parametrize("node", CLASSES)
 def test_parameters_are_those_of_the_shipped_file(node):
-    lines = (Path(__file__).parents[2] / "config" / f"{node}.yaml").read_text().splitlines()
-    shipped = yaml.safe_load("\n".join(lines))["/**"]["ros__parameters"]
-    ours = (*COMMON, *importlib.import_module(f"ros2_dynid.nodes.{node}.parameters").PARAMETERS)
-    assert {parameter.name: parameter.default for parameter in ours} == shipped
-    rows = {line.partition(":")[0].strip(): line for line in lines}
-    for parameter in ours:
-        range_ = None if parameter.lower is None else f"({parameter.lower:g} to {parameter.upper:g})"
-        told = re.search(r"\(\S+ to \S+\)$", rows[parameter.name])
-        assert range_ == (told and told[0]), parameter.name
-        assert not parameter.problem(parameter.default), parameter.name
+    file = Path(__file__).parents[2] / "config" / f"{node}.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert text == config_text(node), "write it anew: ./dynid python test/support/parameter_tables.py"
+    ours = (*COMMON, *own_parameters(node))
+    assert {one.name: one.default for one in ours} == yaml.safe_load(text)["/**"]["ros__parameters"]
+    assert not [one.name for one in ours if one.problem(one.default)]
     when = {kind: {parameter.name for parameter in ours if parameter.settable is kind} for kind in Settable}
     assert when[Settable.UNCONFIGURED] == ROBOT_PARAMETERS | SETTLED[node]
     assert when[Settable.INACTIVE] == BEGUN.get(node, set())
     read_only = {parameter.name for parameter in ours if parameter.read_only}
     assert read_only == {"autostart", *READ_ONLY.get(node, ())}
+
+
+def test_the_page_of_parameters_is_that_of_the_nodes():
+    assert set(NODES) == set(CLASSES)
+    assert PAGE.read_text(encoding="utf-8") == page_text()
 
 
 def test_a_stream_takes_every_message_in_order_until_it_is_closed():

@@ -377,11 +377,15 @@ def test_the_page_is_served_and_states_stream(panel):
     assert panel.access.commander == "", "the one that commanded has gone"
 
 
+IDLE = {"plan", "set_obstacles", "rehearse", "start", "load_model"}
+"""Actions that are for a robot at rest."""
+
+
 def test_buttons_are_refused_with_a_reason():
     nothing = refusals(Situation())
     assert {action for action, text in nothing.items() if not text} == {"stop", "let_go"}
     for node, needing in (
-        ("excitation", {"plan", "rehearse", "start", "pause", "resume", "jog"}),
+        ("excitation", {"plan", "set_obstacles", "rehearse", "start", "pause", "resume", "jog"}),
         ("recorder", {"record", "end_recording"}),
         ("identification", {"identify", "load_model"}),
         ("feedforward", {"payload"}),
@@ -389,7 +393,7 @@ def test_buttons_are_refused_with_a_reason():
         silent = refusals(Situation(ALL - {node}, plan=1, recorded="bag", recording=True))
         assert {action for action, text in silent.items() if text == f"the node {node} does not answer"} == needing
     for busy, words, refused in (
-        ({"planning": True}, "a plan is being made", {"plan", "rehearse", "start"}),
+        ({"planning": True}, "a plan is being made", {"plan", "set_obstacles", "rehearse", "start"}),
         ({"plan": 0}, "there is no plan yet", {"rehearse", "start"}),
         ({"recording": True}, "a recording is under way", {"record"}),
         ({"recording": False}, "nothing is being recorded", {"end_recording"}),
@@ -397,8 +401,8 @@ def test_buttons_are_refused_with_a_reason():
         ({"loading": True}, "an identification is under way", {"identify", "load_model"}),
         ({"recorded": ""}, "there is no recording yet", {"identify"}),
         ({"identifying": False}, "no identification is under way", {"cancel"}),
-        ({"moving": True}, "the robot moves", {"plan", "rehearse", "start", "load_model", "jog"}),
-        ({"moving": True, "jogging": True}, "the robot moves", {"plan", "rehearse", "start", "load_model"}),
+        ({"moving": True}, "the robot moves", {*IDLE, "jog"}),
+        ({"moving": True, "jogging": True}, "the robot moves", IDLE),
         ({"moving": True, "paused": True}, "no motion is under way that could be paused", {"pause"}),
         ({"moving": True, "pausable": True}, "no motion is paused", {"resume"}),
         ({"moving": False}, "the robot moves", set()),

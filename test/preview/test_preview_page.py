@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from browser import browser, need_browser, opened, sideways, until
 from excitation_robots import example_urdf
 from motions import recorded_motion
 from ros2_dynid.cli import main
+from ros2_dynid.excitation.obstacles import parse_entries, read_entries
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.model.load import load_robot
@@ -89,6 +91,73 @@ def test_the_page_plays_a_ur5(tmp_path, chromium):
         page.set_viewport_size({"width": 400, "height": 800})
         assert sideways(page) <= 0, "nothing may stick out sideways"
         assert page.locator("#play").is_visible()
+
+
+PLACE = """() => {
+  const [x, y, z] = dynid.editor.entries[0].at, { view } = dynid.viewer.camera();
+  const frame = dynid.viewer.canvas.getBoundingClientRect();
+  const [X, Y, Z] = [0, 1, 2].map((i) => view[4 * i] * x + view[4 * i + 1] * y + view[4 * i + 2] * z + view[4 * i + 3]);
+  const f = 1.9 * Math.min(1, frame.width / frame.height);
+  const right = f * frame.height / frame.width * X / -Z, up = f * Y / -Z;
+  return [frame.left + frame.width * (1 + right) / 2, frame.top + frame.height * (1 - up) / 2];
+}"""
+"""Where the first obstacle is in the window [pixels]."""
+
+
+def test_obstacles_are_chosen_moved_added_and_saved_as_the_planner_reads_them(tmp_path, chromium):
+    file, source = tmp_path / "around.yaml", RobotSource(path="demo3")
+    file.write_text(
+        "obstacles: [{name: post, cylinder: [0.1, 0.4], at: [0.5, 0.5, 0.3]}, {name: rail, capsules: "
+        "[[0, 0, 0, 0, 0.4, 0, 0.03]], at: [-1, 0, 0.2], rpy: [0, 0, 0.5]}]"
+    )
+    page_file = tmp_path / "demo3.html"
+    look = scene_of(motion(source.load()), source, Surroundings(collisions=False))
+    look = replace(look, appearance=replace(look.appearance, obstacles=read_entries(file)))
+    page_file.write_text(preview_page(look), encoding="utf-8")
+    with opened(chromium, page_file.as_uri()) as page:
+
+        def saved():
+            with page.expect_download() as download:
+                page.click("#save-obstacles")
+            return parse_entries(download.value.path().read_bytes(), "saved")
+
+        def dragged(*keys):
+            x, y = page.evaluate(PLACE)
+            for key in keys:
+                page.keyboard.down(key)
+            page.mouse.move(x, y)
+            page.mouse.down()
+            page.mouse.move(x + 30, y - 20, steps=4)
+            page.mouse.up()
+            for key in keys:
+                page.keyboard.up(key)
+            return saved()[0].at
+
+        assert saved() == read_entries(file), "what was not changed stays as it was"
+        camera = page.evaluate("[dynid.viewer.azimuth, dynid.viewer.height]")
+        before = page.evaluate(PIXELS)[0]
+        along = dragged()
+        assert along[:2] != (0.5, 0.5) and along[2] == 0.3, "in the plane of the floor"
+        assert page.evaluate("[dynid.viewer.azimuth, dynid.viewer.height]") == camera, "the view stays"
+        assert page.evaluate(PIXELS)[0] != before and "distances are those of before" in page.inner_text(
+            "#obstacles-said"
+        )
+        up = dragged("Shift")
+        assert up[2] > 0.3 and up[:2] == pytest.approx(along[:2], abs=2e-3), "up and down"
+        page.click("#add-box")
+        page.fill("#figure-0", "0.25")
+        page.press("#figure-0", "Tab")
+        page.fill("#figure-8", "90")
+        page.press("#figure-8", "Tab")
+        box = saved()[2]
+        assert (box.name, box.kind, box.size) == ("box 1", "box", (0.25, 0.4, 0.4))
+        assert box.rpy == pytest.approx((0.0, 0.0, np.pi / 2))
+        page.fill("#figure-0", "-1")
+        page.press("#figure-0", "Tab")
+        assert saved()[2].size[0] == 0.25, "no negative lengths"
+        page.select_option("#obstacle", "1")
+        page.click("#delete-obstacle")
+        assert [one.name for one in saved()] == ["post", "box 1"]
 
 
 def test_hostile_names_are_shown_as_text(tmp_path, chromium):

@@ -2,8 +2,8 @@
 
 """Described parameters: default, meaning with unit, range, choices, and when a change is accepted.
 
-What all nodes share is here; a node's own table is `PARAMETERS` in its package. config/*.yaml and docs/nodes.md show
-the same.
+What all nodes share is here; a node's own table is `PARAMETERS` in its package. config/*.yaml and docs/parameters.md
+are written from these tables (test/support/parameter_tables.py).
 """
 
 from __future__ import annotations

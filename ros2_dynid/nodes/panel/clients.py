@@ -22,7 +22,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.qos import LATCHED
 from ros2_dynid.nodes.common.stop_topic import TOPIC as STOP
-from ros2_dynid.srv import Jog, PlanExcitation, SetPayload, StartRecording, StopRecording
+from ros2_dynid.srv import Jog, PlanExcitation, SetObstacles, SetPayload, StartRecording, StopRecording
 
 SHORT, LONG = 10.0, 300.0
 """Patience [s] with a service that answers at once, and with a plan."""
@@ -32,6 +32,7 @@ MOVING = ("excitation", "feedforward")
 """Nodes that move the robot."""
 KINDS: Mapping[str, Any] = {
     "excitation/plan": PlanExcitation,
+    "excitation/set_obstacles": SetObstacles,
     "excitation/rehearse": Trigger,
     "excitation/start": Trigger,
     "excitation/pause": Trigger,

@@ -19,6 +19,7 @@ from trajectory_msgs.msg import JointTrajectory
 from ros2_dynid.codec import Plain
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError, one_line
+from ros2_dynid.excitation.obstacles import ObstacleEntry, parse_entries
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters, ExcitationState
 from ros2_dynid.nodes.common.fast import Stream
@@ -33,6 +34,8 @@ FRESH_S = 1.0
 """What is older [s] is not shown."""
 MOST_NAMES = 64
 """Diagnostics of this many names are kept."""
+MOST_TEXT = 1_000_000
+"""Characters of obstacles that are read."""
 
 
 class Heard:
@@ -71,6 +74,8 @@ class Listening:
         self._sent: tuple[Reference, float] | None = None
         self._diagnostics: dict[str, tuple[int, str, float]] = {}
         self.recording = False
+        self.obstacles: tuple[ObstacleEntry, ...] | None = None
+        self.obstacles_number = 0
         topics = {
             "joint_states": self.measured,
             "feedforward/predicted": self._predicted[0],
@@ -87,6 +92,7 @@ class Listening:
             (BaseParameters, "base_parameters", self._on_model, LATCHED),
             (JointTrajectory, "excitation/planned", self._on_planned, LATCHED),
             (JointTrajectory, "joint_trajectory", self._on_sent, COMMANDS),
+            (String, "excitation/obstacles", self._on_obstacles, LATCHED),
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 10),
         ):
             node.create_subscription(kind, topic, callback, qos)
@@ -136,6 +142,13 @@ class Listening:
 
     def _on_recording(self, message: String) -> None:
         self.recorded = one_line(message.data)
+
+    def _on_obstacles(self, message: String) -> None:
+        try:
+            self.obstacles = parse_entries(message.data[:MOST_TEXT], "obstacles")
+        except DynidError:  # nothing to show
+            return
+        self.obstacles_number += 1
 
     def _on_drift(self, message: Bool) -> None:
         self.drift = bool(message.data)

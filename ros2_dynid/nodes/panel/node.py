@@ -2,10 +2,11 @@
 
 """Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
 
-Calls plan, rehearse, start, pause, resume, jog and stop of the excitation, the services of the recorder, identify and
-the lifecycle of the identification and set_payload of the feedforward (clients.py). Subscribes to robot_description,
-joint_states, joint_trajectory, excitation_state, excitation/planned, recording, base_parameters, drift,
-feedforward/predicted, feedforward/external_effort, identification/predicted, stop and /diagnostics (listening.py).
+Calls plan, set_obstacles, rehearse, start, pause, resume, jog and stop of the excitation, the services of the recorder,
+identify and the lifecycle of the identification and set_payload of the feedforward (clients.py). Subscribes to
+robot_description, joint_states, joint_trajectory, excitation_state, excitation/planned, excitation/obstacles,
+recording, base_parameters, drift, feedforward/predicted, feedforward/external_effort, identification/predicted, stop
+and /diagnostics (listening.py).
 Publishes stop, and preview/joint_states and ~/plan_path for RViz. It has no services. It decides nothing about the
 robot: who may command and which buttons are enabled is preview.panel_rules, every node checks each request itself, and
 anyone may stop.
@@ -122,7 +123,12 @@ class Panel(ManagedNode):
         names = [name.strip() for name in self.value("allowed_hosts") if name.strip()]
         address = Address(host, port, names, self.value("certificate"), self.value("key"))
         callbacks = PanelCallbacks(
-            lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone, self.get_logger().warning
+            lambda: self._robot_text,
+            lambda: self._plan_text,
+            self.act,
+            self._gone,
+            self.get_logger().warning,
+            self._obstacles_text,
         )
         try:
             self._server = PanelServer(address, self.access, callbacks)
@@ -216,6 +222,13 @@ class Panel(ManagedNode):
             )
         self._rviz.path(path, self.base_link or "base_link")
 
+    def _obstacles_text(self) -> str:
+        """Return the obstacles that the excitation told of, "" before it has."""
+        topics = self._listening
+        if topics is None or topics.obstacles is None:
+            return ""
+        return as_json({"number": topics.obstacles_number, "entries": [one.plain() for one in topics.obstacles]})
+
     def situation(self) -> Situation:
         """Return what the rules of the panel need."""
         topics = self._listening
@@ -257,6 +270,7 @@ class Panel(ManagedNode):
                 "t": 1e-9 * self.now_ns(),
                 "robot": self._robot_number,
                 "plan": self._plan_number,
+                "obstacles": topics.obstacles_number,
                 "rehearsal": now.rehearsal,
                 "q": _numbers(q),
                 "effort": _numbers(topics.measured.states.tau if topics.measured.fresh else None),
@@ -302,6 +316,7 @@ class Panel(ManagedNode):
         """Carry out an action of a browser that may command; return a line, or raise one."""
         actions: dict[str, Callable[[Mapping[str, object]], str]] = {
             "plan": self._do_plan,
+            "set_obstacles": self._do_obstacles,
             "rehearse": lambda _: str(self._others.call("excitation/rehearse").message),
             "start": self._do_start,
             "pause": lambda _: str(self._others.call("excitation/pause").message),
@@ -340,6 +355,12 @@ class Panel(ManagedNode):
     def _do_start(self, request: Mapping[str, object]) -> str:
         check_rehearsed(self.situation(), request.get("anyway") is True)
         return str(self._others.call("excitation/start").message)
+
+    def _do_obstacles(self, request: Mapping[str, object]) -> str:
+        text = request.get("text")
+        if not isinstance(text, str):
+            raise InputError("no obstacles are given", "reload the page")
+        return str(self._others.call("excitation/set_obstacles", obstacles=text).message)
 
     def _do_jog(self, request: Mapping[str, object]) -> str:
         joint, direction = request.get("joint"), _number(request, "direction", 0.0)

@@ -25,7 +25,7 @@ PARAMETERS = (
     ),
     Described("certificate", "", "PEM file: serve by TLS; empty: in the clear", settable=Settable.UNCONFIGURED),
     Described("key", "", "PEM file of the certificate's key; empty: in it", settable=Settable.UNCONFIGURED),
-    Described("obstacles", "", "YAML file of obstacles to draw, as the excitation node has it; empty: none"),
+    Described("obstacles", "", "YAML file of obstacles to draw until the excitation node tells its own; empty: none"),
     Described("rate", 20.0, "of what the browsers get [Hz]", 1.0, 60.0, settable=Settable.INACTIVE),
     Described("stop_on_disconnect", False, "stop the motion when the browser that commands is gone"),
 )

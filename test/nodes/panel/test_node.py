@@ -21,7 +21,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import Log
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from ros2_dynid.msg import BaseParameter, BaseParameters, ExcitationState, TorqueError
-from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
+from ros2_dynid.srv import Jog, PlanExcitation, SetObstacles, SetPayload, StartRecording, StopRecording
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
@@ -45,6 +45,9 @@ class Nodes:
         self.asked, self.refuse = [], {}
         for name, kind, answer in (
             ("excitation/plan", PlanExcitation, {"duration": 5.0, "cond": 12.0, "message": "plan.yaml"}),
+            ("excitation/set_obstacles", SetObstacles, {"message": "1 obstacle"}),
+            ("excitation/pause", Trigger, {"message": "pausing"}),
+            ("excitation/jog", Jog, {"message": "moves"}),
             ("excitation/rehearse", Trigger, {"message": "rehearsing"}),
             ("excitation/start", Trigger, {"message": "starting"}),
             ("excitation/stop", Trigger, {"message": "stopping"}),
@@ -56,6 +59,7 @@ class Nodes:
         publish = client.create_publisher
         self.states = publish(ExcitationState, "excitation_state", ANNOUNCED)
         self.planned = publish(JointTrajectory, "excitation/planned", LATCHED)
+        self.obstacles = publish(String, "excitation/obstacles", LATCHED)
         self.sent = publish(JointTrajectory, "joint_trajectory", COMMANDS)
         self.recorded, self.drift = publish(String, "recording", LATCHED), publish(Bool, "drift", LATCHED)
         self.models = publish(BaseParameters, "base_parameters", LATCHED)
@@ -157,8 +161,21 @@ def test_actions_reach_their_nodes_with_their_figures_and_refusals_the_page(pane
     assert page.ask("payload", mass=2.5, x=0.1, y=-0.2, z=0.3) == (200, "2.5 kg")
     load = nodes.asked[-1][1].payload
     assert (load.m, load.com.x, load.com.y, load.com.z, load.ixx) == (2.5, 0.1, -0.2, 0.3, 0.0)
+    text = "obstacles: [{name: lamp, sphere: 0.1, at: [0, 0, 2]}]"
+    assert page.ask("set_obstacles", text=text) == (200, "1 obstacle") and nodes.asked[-1][1].obstacles == text
+    assert page.get("/obstacles")[0] == 404, "none were told"
+    nodes.obstacles.publish(String(data=text))
+    until(made, page, "the obstacles", obstacles=1)
+    lamp = {"name": "lamp", "sphere": [0.1], "at": [0.0, 0.0, 2.0], "rpy": [0.0, 0.0, 0.0]}
+    assert page.get("/obstacles") == (200, {"number": 1, "entries": [lamp]})
+    assert page.ask("jog", joint="elbow", direction=-1) == (200, "moves")
+    assert (nodes.asked[-1][1].joint, nodes.asked[-1][1].direction) == ("elbow", -1)
+    assert page.ask("let_go")[0] == 200 and nodes.asked[-1][1].direction == 0
     count = len(nodes.asked)
     for action, fields, reason in (
+        ("jog", {"joint": "elbow", "direction": 2}, "a direction of 1 or -1"),
+        ("pause", {}, "no motion is under way that could be paused"),
+        ("set_obstacles", {"text": 7}, "no obstacles are given"),
         ("plan", {"seed": "4"}, "seed is not a number"),
         ("payload", {"mass": True}, "mass is not a number"),
         ("end_recording", {}, "nothing is being recorded"),
