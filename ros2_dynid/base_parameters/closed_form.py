@@ -32,7 +32,7 @@ from ros2_dynid.base_parameters.numeric import by_qr, in_column_order, natural_u
 from ros2_dynid.base_parameters.result import BaseParameters, build, si_coefficients
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.forces import SYMBOLS
-from ros2_dynid.model.parameters import FIRST_MOMENT, INERTIA, LINK
+from ros2_dynid.model.parameters import FIRST_MOMENT, INERTIA, LINK, split_name
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Robot
 
 
@@ -299,7 +299,9 @@ def identifiable_rows(
     A = transfer_matrix(T)
     column = {name: k for k, name in enumerate(names)}
     composite = _composites(robot, A)
-    inertial = [k for name, k in column.items() if name.rstrip("0123456789") in LINK]
+    links = [split_name(name) for name in names]
+    inertial = [k for k, (kind, _) in enumerate(links) if kind in LINK]
+    places = [len(LINK) * (links[k][1] - 1) + LINK.index(links[k][0]) for k in inertial]
     blocks = []
     for j, reach in enumerate(reaches(robot, T, A, tilting_base, tolerance, margin), start=1):
         D, drive_names = _effect_rows(robot, j, length, reach, column)
@@ -307,7 +309,7 @@ def identifiable_rows(
         block = np.zeros((len(rows), len(column)))
         block[:, [column[name] for name in drive_names]] = rows[:, 10:]
         if len(inertial):
-            block[:, inertial] = rows[:, :10] @ composite[j - 1]
+            block[:, inertial] = rows[:, :10] @ composite[j - 1][:, places]
         blocks.append(block)
     return np.vstack((*blocks, _drive_rows(robot, column, length))), margin
 

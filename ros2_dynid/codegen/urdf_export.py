@@ -41,6 +41,7 @@ def updated_urdf(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[bytes, list[str]]:
     """Return the URDF with the standard parameters written back, and notes for the user.
 
@@ -49,7 +50,7 @@ def updated_urdf(
     if text.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("the URDF is not in UTF-8", "convert it first", source)
     tree = parse_urdf(text, source)
-    chain = select_chain(tree, base_link, tip_link, hold)
+    chain = select_chain(tree, base_link, tip_link, hold, floating_base)
     if [chain_joint.urdf.name for chain_joint in chain.joints] != [joint.name for joint in robot.joints]:
         raise InputError(
             "the joints of the URDF are not those of the model", "give the URDF that was identified", source
@@ -60,6 +61,8 @@ def updated_urdf(
     zero = open_tree(robot)  # the file's own zero, whatever the offsets of joints that follow others
     poses = [np.eye(4), *frames(zero, np.zeros((1, robot.n)))[0]]
     for number, chain_joint in enumerate(chain.joints, start=1):
+        if number < robot.base_number:
+            continue  # of a floating base, which the file does not name
         kinds = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
         if any(f"{kind}{number}" in parameters for kind in kinds):
             XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = (parameters.get(f"{kind}{number}", 0.0) for kind in kinds)
@@ -85,7 +88,8 @@ def updated_urdf(
             for kind, attribute in (("Fv", "damping"), ("Fc", "friction"))
             if f"{kind}{number}" in parameters
         }
-        edits += _dynamics_edits(text, places.joints[chain_joint.urdf.name], friction)
+        if number > robot.base_number:
+            edits += _dynamics_edits(text, places.joints[chain_joint.urdf.name], friction)
     return edited(text, edits), notes
 
 

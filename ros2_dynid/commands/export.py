@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.shared.arguments import add_robot_arguments, parse_hold, robot_from_args, robot_source
+from ros2_dynid.commands.shared.arguments import add_robot_arguments, robot_from_args, robot_source
 from ros2_dynid.commands.shared.command import items
 from ros2_dynid.commands.shared.terminal import Column, print_table
 from ros2_dynid.errors import InputError
@@ -255,7 +255,7 @@ def _model_needed(model: IdentifiedModel | None) -> IdentifiedModel:
 
 
 def _chain(args: argparse.Namespace) -> ChainOptions:
-    return {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
+    return robot_source(args).chain
 
 
 def show(outcome: CodeOutcome | UrdfOutcome | RuntimeOutcome, console: Console) -> None:

@@ -69,6 +69,7 @@ def urdf_solids(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[list[Solid], tuple[str, ...]]:
     """Return the <collision> shapes of a URDF on the robot's joints, and the links whose mesh was not found.
 
@@ -77,7 +78,8 @@ def urdf_solids(
     """
     path, source = Path(urdf), str(urdf)
     data = read_bytes(path, MAX_URDF_BYTES)
-    chain = select_chain(parse_urdf(data, source), base_link, tip_link, hold)  # refuses entities and nonsense
+    tree = parse_urdf(data, source)  # which refuses entities and nonsense
+    chain = select_chain(tree, base_link, tip_link, hold, floating_base)
     elements = {link.get("name"): link.findall("collision") for link in ElementTree.fromstring(data).iter("link")}
     zero = frames(open_tree(robot), np.zeros((1, robot.n)))[0]
     poses = [np.eye(4), *zero]

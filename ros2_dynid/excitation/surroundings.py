@@ -28,6 +28,7 @@ def surroundings(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[Robot, Shapes | None]:
     """Return the collision shapes, None if there are none, and the robot to plan for.
 
@@ -44,6 +45,7 @@ def surroundings(
         base_link=base_link,
         tip_link=tip_link,
         hold=hold,
+        floating_base=floating_base,
     )
     if shapes is None or not shapes.close:
         return robot, shapes
@@ -67,12 +69,13 @@ def known_shapes(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[Robot, Shapes | None]:
     """Return the collision shapes, None if there are none, and the robot with notes on unreadable shapes.
 
     source: the URDF whose collision shapes count, or a YAML file with spheres and capsules. floor: its height [m]; box:
-    x, X, y, Y, z, Z [m], both in the base frame. obstacles: a file of them. base_link, tip_link, hold: the sub-chain
-    that the robot was read with.
+    x, X, y, Y, z, Z [m], both in the base frame. obstacles: a file of them. base_link, tip_link, hold, floating_base:
+    the sub-chain that the robot was read with.
     """
     planes, standing = planes_of(floor, box), () if obstacles is None else read_obstacles(obstacles)
     if source is None:
@@ -83,7 +86,9 @@ def known_shapes(
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
     solids, missing = (
-        ([], ()) if by_hand else urdf_solids(robot, source, base_link=base_link, tip_link=tip_link, hold=hold)
+        ([], ())
+        if by_hand
+        else urdf_solids(robot, source, base_link=base_link, tip_link=tip_link, hold=hold, floating_base=floating_base)
     )
     capsules, notes = file_capsules(robot, source) if by_hand else capsules_of(solids), missing_note(missing)
     if not capsules:

@@ -92,6 +92,7 @@ class MeasuredEffort:
 
 
 MOTOR_TORQUE = MeasuredEffort()
+LINK_TORQUE = MeasuredEffort(())
 
 
 def parse_sensor(sensor: str) -> MeasuredEffort:
@@ -146,7 +147,7 @@ def declared_sensors(robot: Robot, text: str) -> Robot:
         pairs = [part.partition("=") for part in text.split(",")]
         declared = {name.strip(): parse_sensor(sensor.strip()) for name, _, sensor in pairs}
     else:
-        declared = dict.fromkeys(robot.active_names, parse_sensor(text))
+        declared = dict.fromkeys(robot.drive_names, parse_sensor(text))
     gains = {joint.name: joint.measured.gain for joint in robot.joints if joint.measured.gain != 1.0}
     return with_sensors(
         robot, {name: with_gain(one, gains[name]) if name in gains else one for name, one in declared.items()}

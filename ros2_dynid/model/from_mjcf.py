@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.model.forces import SYMBOLS, Force, ForceKind
-from ros2_dynid.model.from_urdf import robot_from_tree
+from ros2_dynid.model.from_urdf import ChainOptions, robot_from_tree
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.mdh import rotation_about, transform
 from ros2_dynid.model.mjcf_compiler import CompiledMjcf, compile_mjcf
@@ -42,11 +42,16 @@ def robot_from_mjcf(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> Robot:
-    """Return the robot of an MJCF file, or a sub-chain of it with the other joints held; a free base is held."""
+    """Return the robot of an MJCF file, or a sub-chain of it with the other joints held.
+
+    A free base is held unless floating_base lets it float.
+    """
     compiled = compile_mjcf(file)
     tree = tree_of_mjcf(compiled, source or str(file))
-    robot = robot_from_tree(tree, base_link=base_link, tip_link=tip_link, hold=hold)
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}), floating_base=floating_base)
+    robot = robot_from_tree(tree, chain)
     return _with_springs(robot, compiled)
 
 

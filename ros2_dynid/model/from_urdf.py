@@ -15,19 +15,25 @@ from typing import TypedDict
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.model.efforts import LINK_TORQUE
+from ros2_dynid.model.floating_base import with_floating_base
 from ros2_dynid.model.forces import Pivot
 from ros2_dynid.model.inertia import merged
 from ros2_dynid.model.mdh import Axis, inverse, mdh_table, rotation_about, snap_axes, transform
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Limits, Loops, Passive, Robot
+from ros2_dynid.model.robot import BASE_JOINTS, PRISMATIC, REVOLUTE, Array, Joint, Limits, Loops, Passive, Robot
 from ros2_dynid.model.urdf import LoopCuts, UrdfJoint, UrdfTree, name_list, parse_urdf
 
 
 class ChainOptions(TypedDict):
-    """Which part of a URDF is the robot: from base_link to tip_link (None: all), joints held at [rad or m]."""
+    """Which part of a URDF is the robot: from base_link to tip_link (None: all), joints held at [rad or m].
+
+    floating_base: whether base_link floats.
+    """
 
     base_link: str | None
     tip_link: str | None
     hold: Mapping[str, float]
+    floating_base: bool
 
 
 @dataclass(frozen=True)
@@ -79,12 +85,17 @@ def select_chain(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> Subchain:
     """Return the sub-chain from `base_link` (default: the root) to `tip_link` (default: every branch).
 
-    Joints in `hold` stay at the position given [rad or m], the other joints left out at zero.
+    Joints in `hold` stay at the position given [rad or m], the other joints left out at zero. floating_base: six
+    joints lead from the world to the base link.
     """
     hold = dict(hold or {})
+    if floating_base:
+        tree = with_floating_base(tree, base_link)
+        base_link = tree.root
     base = tree.root if base_link is None else base_link
     for link, option in ((base, "base link"), (tip_link, "tip link")):
         if link is not None and link not in tree.links:
@@ -251,21 +262,18 @@ def robot_from_urdf_string(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
     source: str = "robot_description",
 ) -> Robot:
     """Return the robot of a URDF's text, as a node gets it from the topic robot_description."""
-    return robot_from_tree(parse_urdf(text, source), base_link=base_link, tip_link=tip_link, hold=hold)
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}), floating_base=floating_base)
+    return robot_from_tree(parse_urdf(text, source), chain)
 
 
-def robot_from_tree(
-    tree: UrdfTree,
-    *,
-    base_link: str | None = None,
-    tip_link: str | None = None,
-    hold: Mapping[str, float] | None = None,
-) -> Robot:
+def robot_from_tree(tree: UrdfTree, options: ChainOptions) -> Robot:
     """Return the robot of a parsed URDF, or of a sub-chain of it with the other joints held."""
-    chain = select_chain(tree, base_link, tip_link, hold)
+    chain, tip_link = select_chain(tree, **options), options["tip_link"]
+    tree = chain.tree
     axes = [Axis(joint.parent, joint.axis, joint.pose[:3, 3]) for joint in chain.joints]
     snapped, changes = snap_axes(axes, chain.up)
     axes = axes if tree.exact else snapped
@@ -291,6 +299,7 @@ def robot_from_tree(
             r=row.r,
             limits=_limits(chain_joint.urdf, notes),
             servo=chain_joint.urdf.servo,
+            measures=LINK_TORQUE if chain_joint.urdf.name in BASE_JOINTS and options["floating_base"] else None,
         )
         for chain_joint, row in zip(chain.joints, rows, strict=True)
     )
@@ -351,6 +360,8 @@ def _tools(chain: Subchain, frames: Array, tip_link: str | None) -> dict[str, tu
     """Return the pose (4, 4) of the tip link in its joint's frame, or of all links that the last joints carry."""
     inner = {joint.parent for joint in chain.joints}
     ends = set(range(1, len(chain.joints) + 1)) - inner
+    if len(chain.joints) >= len(BASE_JOINTS) and chain.joints[len(BASE_JOINTS) - 1].urdf.name == BASE_JOINTS[-1]:
+        ends.add(len(BASE_JOINTS))  # what the base carries: its trunk, an IMU
     return {
         link.name: (link.carrier, _tidy(inverse(frames[link.carrier]) @ link.pose))
         for link in chain.links

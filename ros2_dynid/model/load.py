@@ -32,18 +32,20 @@ def load_robot(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
     joint_limits: str | Path | None = None,
 ) -> Robot:
     """Return the robot of a URDF, a xacro file, an MJCF, a robot file, or of a shipped robot's name such as "puma560".
 
     Of an identified model (model.yaml, or a shipped one such as "ur10_identified") it has the identified parameters.
     `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF or MJCF, with the
-    joints left out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
+    joints left out held and their links lumped; `floating_base` lets the base link float. `joint_limits` is a MoveIt
+    joint_limits.yaml.
     """
     file = find_robot_file(path)
     if file.is_dir():
         raise InputError("a folder is no robot", ROBOT_HINT, str(path))
-    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}))
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}), floating_base=floating_base)
     suffix = file.suffix.lower()
     if suffix in YAML_SUFFIXES:
         robot = _robot_file(file, chain)
@@ -79,7 +81,7 @@ def _robot_file(file: Path, chain: ChainOptions) -> Robot:
                 Option("tip_link"),
                 ", ",
                 Option("hold"),
-                ") of a URDF",
+                ") and floating bases of a URDF",
             ),
             str(file),
         )
@@ -93,6 +95,7 @@ def _robot_file(file: Path, chain: ChainOptions) -> Robot:
             base_link=chain["base_link"] or options["base_link"],
             tip_link=chain["tip_link"] or options["tip_link"],
             hold={**options["hold"], **chain["hold"]},
+            floating_base=chain["floating_base"] or options["floating_base"],
         )
 
     robot = robot_from_dict(data, str(file), read_urdf=read_urdf, snap=True, name=file.stem)
@@ -123,13 +126,14 @@ def urdf_of(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[Path | None, ChainOptions]:
     """Return the URDF that a robot comes from, None for another kind of file, and the sub-chain it is read with.
 
-    A robot file that names a URDF may name base_link, tip_link and hold too.
+    A robot file that names a URDF may name base_link, tip_link, hold and floating_base too.
     """
     file = find_robot_file(path)
-    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}))
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}), floating_base=floating_base)
     if file.suffix.lower() in YAML_SUFFIXES:
         data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
         if not isinstance(data, Mapping) or not data.get("urdf"):
@@ -139,6 +143,7 @@ def urdf_of(
             base_link=chain["base_link"] or data.get("base_link"),
             tip_link=chain["tip_link"] or data.get("tip_link"),
             hold={**(data.get("hold") or {}), **chain["hold"]},
+            floating_base=chain["floating_base"] or bool(data.get("floating_base")),
         )
     is_urdf = file.suffix.lower() in XML_SUFFIXES and root_tag(read_bytes(file, MAX_BYTES)) != MJCF_ROOT
     return (file if is_urdf else None), chain

@@ -161,10 +161,12 @@ def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]
 
 def unmeasured_parameters(robot: Robot) -> frozenset[str]:
     """Return the drive parameters that the robot's efforts do not include: those on the motor side of a link-side
-    sensor.
+    sensor; and of the joints of a floating base all but the inertia of the base link.
     """
     joints = enumerate(robot.joints, start=1)
-    return frozenset(f"{part}{j}" for j, joint in joints for part in DRIVE if part not in joint.measured_drive)
+    behind = {f"{part}{j}" for j, joint in joints for part in DRIVE if part not in joint.measured_drive}
+    none = {f"{kind}{j}" for j in range(1, robot.base_number) for kind in PER_JOINT}
+    return frozenset(behind | none | {f"{kind}{robot.base_number}" for kind in PER_JOINT[IA:]} if none else behind)
 
 
 def standard_vector(robot: Robot, values: Mapping[str, float] | None = None) -> Array:

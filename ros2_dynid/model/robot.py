@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 REVOLUTE, PRISMATIC = 0, 1
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 """Gravity in the base frame [m/s^2] unless configured."""
+BASE_JOINTS = ("base.x", "base.y", "base.z", "base.yaw", "base.pitch", "base.roll")
+"""The first joints of a robot whose base floats (floating_base.py)."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,16 @@ class Robot:
         return len(self.joints)
 
     @property
+    def floating(self) -> bool:
+        """Whether the base floats: whether the first six joints are those between the world and the base link."""
+        return tuple(joint.name for joint in self.joints[: len(BASE_JOINTS)]) == BASE_JOINTS
+
+    @property
+    def base_number(self) -> int:
+        """Number of the joint that carries the base link: 0 unless the base floats."""
+        return len(BASE_JOINTS) if self.floating else 0
+
+    @property
     def active(self) -> tuple[int, ...]:
         """Numbers of the joints that move independently: all but the passive ones."""
         passive = self.passive_joints
@@ -183,6 +195,11 @@ class Robot:
     def active_names(self) -> tuple[str, ...]:
         """Names of the active joints, in the robot's order: the columns of q, dq, ddq and tau."""
         return tuple(self.joints[j - 1].name for j in self.active)
+
+    @property
+    def drive_names(self) -> tuple[str, ...]:
+        """Names of the active joints but those of a floating base, which nothing drives."""
+        return self.active_names[self.base_number :]
 
 
 def _check(robot: Robot) -> None:

@@ -54,11 +54,11 @@ LENGTHS = ("b", "d", "r")
 TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
 LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
 ROBOT_KEYS = (
-    *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
+    *("name", "urdf", "base_link", "tip_link", "hold", "floating_base", "joint_limits", "angle_unit", "gravity"),
     *("base", "tools", "joints", "drives", "coupling", "passive", "loops", "forces", "parameters", "friction", "notes"),
 )
 TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference", "recorded_speed")
-URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
+URDF_KEYS = ("base_link", "tip_link", "hold", "floating_base", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols", "sensor", "servo")
 
 UrdfReader = Callable[[str, ChainOptions], Robot]
@@ -118,7 +118,11 @@ def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, sourc
     hold = as_mapping(top.get("hold") or {}, "hold", source)
     base_link, tip_link = (None if top.get(key) is None else str(top[key]) for key in ("base_link", "tip_link"))
     positions = {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
-    return read_urdf(path, ChainOptions(base_link=base_link, tip_link=tip_link, hold=positions))
+    floating = top.get("floating_base", False)
+    if not isinstance(floating, bool):
+        raise InputError(f"floating_base: {floating!r}", "use true or false", source)
+    options = ChainOptions(base_link=base_link, tip_link=tip_link, hold=positions, floating_base=floating)
+    return read_urdf(path, options)
 
 
 def _table(top: Mapping[object, object], source: str, name: str, snap: bool) -> Robot:
@@ -271,10 +275,12 @@ def _with_drives(robot: Robot, top: Mapping[object, object], source: str) -> Rob
     """Return the robot with what its efforts mean: {adds: nothing, measures: motor, gain: 1, joints: {NAME: {...}}}."""
     drives = as_mapping(top.get("drives", {}), "drives", source)
     check_keys(drives, (*DRIVE_KEYS, "joints"), "drives", source)
-    entries = {name: {key: drives[key] for key in DRIVE_KEYS if key in drives} for name in robot.active_names}
+    entries = {name: {key: drives[key] for key in DRIVE_KEYS if key in drives} for name in robot.drive_names}
     for joint, entry in as_mapping(drives.get("joints", {}), "drives, joints", source).items():
         where = f"drives, joint {joint!r}"
         name = robot.joints[_joint_number(joint, robot.joints, "drives", source) - 1].name
+        if name not in entries and name in robot.active_names:
+            entries[name] = {}
         if name not in robot.active_names:
             raise InputError(f"{where} is passive: it has no drive", "leave it out", source)
         entry = as_mapping(entry, where, source)

@@ -63,6 +63,7 @@ def urdf_bodies(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
+    floating_base: bool = False,
 ) -> tuple[list[Body], tuple[str, ...]]:
     """Return the shapes of a URDF's links and notes on what could not be drawn.
 
@@ -71,7 +72,8 @@ def urdf_bodies(
     """
     source = str(urdf)
     data = read_bytes(urdf, MAX_URDF_BYTES)
-    chain = select_chain(parse_urdf(data, source), base_link, tip_link, hold)  # refuses entities and nonsense
+    tree = parse_urdf(data, source)  # which refuses entities and nonsense
+    chain = select_chain(tree, base_link, tip_link, hold, floating_base)
     root = ElementTree.fromstring(data)
     elements = {link.get("name"): link for link in root.iter("link")}
     colours = named_colours(root)

@@ -31,7 +31,7 @@ from ros2_dynid.model.urdf import MAX_BYTES
 from ros2_dynid.output_files import check_folder
 from ros2_dynid.usecases.mjcf import mjcf_files
 
-WHOLE: ChainOptions = {"base_link": None, "tip_link": None, "hold": {}}
+WHOLE: ChainOptions = {"base_link": None, "tip_link": None, "hold": {}, "floating_base": False}
 """The whole URDF, no joint held."""
 
 

@@ -42,7 +42,7 @@ def mjcf_files(
     Joints have armature, damping, frictionloss, range and a motor with the effort limit; joints that follow others are
     tied by equality constraints; links of the robot are sites.
     """
-    options: ChainOptions = chain or {"base_link": None, "tip_link": None, "hold": {}}
+    options: ChainOptions = chain or {"base_link": None, "tip_link": None, "hold": {}, "floating_base": False}
     links = link_names(robot)
     tree = body_tree(robot, chi, links, [joint.name for joint in robot.joints])
     tree.option.set("integrator", "implicitfast")

@@ -33,7 +33,6 @@ from ros2_dynid.excitation.servo_motion import servo_motion
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
-from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import PRISMATIC, Robot, refuse_loops
 from ros2_dynid.output_files import check_outputs
@@ -215,7 +214,7 @@ def robot_and_shapes(
     """Return the robot and what must not collide; for `planning`, with the joint ranges that close links leave it."""
     robot = source.load()
     file: Path | None = None
-    chain = ChainOptions(base_link=source.base_link, tip_link=source.tip_link, hold=dict(source.hold))
+    chain = source.chain
     with contextlib.ExitStack() as stack:
         if source.path:
             file, chain = urdf_of(source.path, **chain)

@@ -14,7 +14,6 @@ from ros2_dynid.atomic import write_text
 from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.obstacles import read_entries
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
-from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.output_files import check_outputs
@@ -103,7 +102,7 @@ def robot_appearance(source: RobotSource, around: Surroundings) -> tuple[Robot, 
 
 
 def _bodies(robot: Robot, source: RobotSource) -> tuple[list[Body], tuple[str, ...]]:
-    chain = ChainOptions(base_link=source.base_link, tip_link=source.tip_link, hold=dict(source.hold))
+    chain = source.chain
     with contextlib.ExitStack() as stack:
         file: Path | None
         if source.path:

@@ -12,6 +12,7 @@ import numpy as np
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.model_file import BASE, is_model_file, load_model
 from ros2_dynid.model.driver_presets import load_preset, with_driver
+from ros2_dynid.model.from_urdf import ChainOptions
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
@@ -22,9 +23,9 @@ from ros2_dynid.model.robot import Array, Robot, check_gravity, with_gravity
 class RobotSource:
     """A URDF, xacro or robot file, or a shipped robot's name (`path`), or the text of a URDF (`urdf`).
 
-    base_link, tip_link, hold {joint: position [rad or m]}: the sub-chain; joint_limits: a MoveIt joint_limits.yaml;
-    gravity: in the base link's frame (3,) [m/s^2], None for that of the description; robot_driver: preset of its driver
-    (model/driver_presets.py), empty for none.
+    base_link, tip_link, hold {joint: position [rad or m]}: the sub-chain; floating_base: whether the base link floats;
+    joint_limits: a MoveIt joint_limits.yaml; gravity: in the base link's frame (3,) [m/s^2], None for that of the
+    description; robot_driver: preset of its driver (model/driver_presets.py), empty for none.
     """
 
     path: str = ""
@@ -32,6 +33,7 @@ class RobotSource:
     base_link: str | None = None
     tip_link: str | None = None
     hold: Mapping[str, float] = field(default_factory=dict)
+    floating_base: bool = False
     joint_limits: str | None = None
     gravity: tuple[float, ...] | None = None
     robot_driver: str = ""
@@ -44,6 +46,16 @@ class RobotSource:
         if self.gravity is not None:
             check_gravity(self.gravity)
 
+    @property
+    def chain(self) -> ChainOptions:
+        """The sub-chain of the description."""
+        return ChainOptions(
+            base_link=self.base_link,
+            tip_link=self.tip_link,
+            hold=dict(self.hold),
+            floating_base=self.floating_base,
+        )
+
     def load(self) -> Robot:
         """Return the robot."""
         robot = self._described()
@@ -55,14 +67,10 @@ class RobotSource:
         if self.path:
             return load_robot(
                 self.path,
-                base_link=self.base_link,
-                tip_link=self.tip_link,
-                hold=self.hold,
+                **self.chain,
                 joint_limits=self.joint_limits,
             )
-        robot = robot_from_urdf_string(
-            self.urdf, base_link=self.base_link, tip_link=self.tip_link, hold=dict(self.hold)
-        )
+        robot = robot_from_urdf_string(self.urdf, **self.chain)
         return robot if self.joint_limits is None else with_joint_limits(robot, self.joint_limits)
 
 
@@ -95,7 +103,7 @@ def refuse_other_robot(source: RobotSource, robot: Robot, *, chain: bool = True)
         raise InputError(what, "base parameters hold for one mounting: identify again", source.path)
     options: dict[str, object] = {}
     if chain:
-        options = {"hold": source.hold, "base_link": source.base_link, "tip_link": source.tip_link}
+        options = dict(source.chain)
     options |= {"joint_limits": source.joint_limits, "robot_driver": source.robot_driver}
     for name, value in options.items():
         if value:

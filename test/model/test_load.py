@@ -112,21 +112,21 @@ def test_the_urdf_and_the_chain_that_a_file_names(tmp_path):
     for name, is_urdf in (("a.urdf", True), ("b.xml", True), ("c.xacro", False), ("d.URDF", True)):
         found, chain = urdf_of(tmp_path / name, base_link="x", hold={"j": 1.0})
         assert found == (tmp_path / name if is_urdf else None)
-        assert chain == {"base_link": "x", "tip_link": None, "hold": {"j": 1.0}}
+        assert chain == {"base_link": "x", "tip_link": None, "hold": {"j": 1.0}, "floating_base": False}
     file = tmp_path / "r.yaml"
-    file.write_text("urdf: a.urdf\nbase_link: low\ntip_link: high\nhold: {j1: 0.5, j2: 1.5}\n")
+    file.write_text("urdf: a.urdf\nbase_link: low\ntip_link: high\nhold: {j1: 0.5, j2: 1.5}\nfloating_base: true\n")
     found, chain = urdf_of(file)
     assert found == tmp_path / "a.urdf"
-    assert chain == {"base_link": "low", "tip_link": "high", "hold": {"j1": 0.5, "j2": 1.5}}
+    assert chain == {"base_link": "low", "tip_link": "high", "hold": {"j1": 0.5, "j2": 1.5}, "floating_base": True}
     _, chain = urdf_of(file, base_link="mine", hold={"j2": 2.0, "j3": 3.0})
-    assert chain == {"base_link": "mine", "tip_link": "high", "hold": {"j1": 0.5, "j2": 2.0, "j3": 3.0}}
+    assert chain["base_link"] == "mine" and chain["hold"] == {"j1": 0.5, "j2": 2.0, "j3": 3.0}
     assert urdf_of(file, tip_link="tip")[1]["tip_link"] == "tip"
     file.write_text("urdf: c.xacro\n")
     assert urdf_of(file)[0] is None
     for text in ("joints: []\n", "[1, 2]\n", "urdf:\n"):
         file.write_text(text)
         found, chain = urdf_of(file, tip_link="t")
-        assert found is None and chain == {"base_link": None, "tip_link": "t", "hold": {}}
+        assert found is None and chain == {"base_link": None, "tip_link": "t", "hold": {}, "floating_base": False}
 
 
 def test_shipped_files(tmp_path, monkeypatch):

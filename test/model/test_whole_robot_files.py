@@ -205,14 +205,14 @@ def test_a_file_refines_the_robot_of_a_urdf():
         "parameters": {"M2": 2.0}, "notes": ["more"],
     }  # fmt: skip
     robot = robot_from_dict(data, "f", read_urdf=read_urdf)
-    assert asked == [("r.urdf", {"base_link": "b", "tip_link": "t", "hold": {"x": 0.5}})]
+    assert asked == [("r.urdf", {"base_link": "b", "tip_link": "t", "hold": {"x": 0.5}, "floating_base": False})]
     assert robot.joints[1].limits == Limits(-2, 4.0, 6.0, 8.0, 77.0) and robot.joints[1].symbols == {"r": "R2"}
     assert robot.joints[0] == JOINTS[0] and robot.joints[2] == JOINTS[2]
     assert robot.parameters == {"M1": 1.0, "M2": 2.0} and robot.notes == ("read", "more")
     assert robot.name == "mine" and robot.gravity.tolist() == [0, 1, 2]
     plain = robot_from_dict({"urdf": "r.urdf"}, "f", read_urdf=read_urdf)
     assert plain.name == "urdf" and plain.gravity.tolist() == [0, 0, -9.81]
-    assert asked[1][1] == {"base_link": None, "tip_link": None, "hold": {}}
+    assert asked[1][1] == {"base_link": None, "tip_link": None, "hold": {}, "floating_base": False}
     for wrong, words in (
         ({"base": np.eye(4).tolist()}, "base beside urdf"),
         ({"tools": {}}, "tools beside urdf"),

@@ -96,5 +96,5 @@ def test_damaged_wrenches_are_left_out(tmp_path):
         if left:
             assert len(read_wrenches(tmp_path / name, "/ft", EPOCH).t) == left
         else:
-            with pytest.raises(InputError, match=r"no wrench on /ft can be read \(20 damaged\)"):
+            with pytest.raises(InputError, match=r"no message on /ft can be read \(20 damaged\)"):
                 read_wrenches(tmp_path / name, "/ft", EPOCH)

@@ -92,6 +92,11 @@ def add_robot_arguments(
         help="fix a joint at a position [rad or m] and lump its link with the one before; repeatable",
     )
     group.add_argument(
+        "--floating-base",
+        action="store_true",
+        help="the base link floats, as that of a robot on legs: six joints without drives lead from the world to it",
+    )
+    group.add_argument(
         "--gravity",
         metavar="X,Y,Z",
         type=numbers,
@@ -152,6 +157,7 @@ def robot_source(args: argparse.Namespace) -> RobotSource:
         base_link=args.base_link,
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
+        floating_base=args.floating_base,
         joint_limits=args.joint_limits,
         gravity=args.gravity,
         robot_driver=args.robot_driver,
