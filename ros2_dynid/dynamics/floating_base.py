@@ -109,4 +109,4 @@ def contact_efforts(robot: Robot, q: ArrayLike, link: str, wrench: Array) -> Arr
     """
     if not robot.floating:
         raise InputError("contacts are those of a robot with a floating base", f"let the base float: {BASE_JOINTS[0]}")
-    return np.einsum("tki,tk->ti", jacobian(robot, q, link), wrench)
+    return np.asarray(np.einsum("tki,tk->ti", jacobian(robot, q, link), wrench))

@@ -40,6 +40,7 @@ from ros2_dynid.identification.served_set import Choice
 from ros2_dynid.identification.servo.model import DriveRow
 from ros2_dynid.identification.validation.cross_validation import ValidatedBy
 from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
+from ros2_dynid.identification.validation.torque_errors import Errors
 from ros2_dynid.identification.validation.verdict import Remark
 from ros2_dynid.model.efforts import DRIVE, sensor_name
 from ros2_dynid.model.parameters import standard_names, unit_of
@@ -269,8 +270,8 @@ def assemble_identification(
         essential=None if selection is None else tuple(problem.base.names[k] for k in selection.kept),
         standard=physical.standard,
         consistent=physical.consistent,
-        fit=choice.errors.fit,
-        validation=choice.validation.errors,
+        fit=_of_measured(problem.robot, choice.errors.fit),
+        validation=_of_measured(problem.robot, choice.validation.errors),
         serve=CONSISTENT if choice.served == CONSISTENT else BASE,
         sets=scores.sets,
         friction_covariance=friction_covariance(problem.terms, estimate) if terms else None,
@@ -282,6 +283,12 @@ def assemble_identification(
     if scores.comparisons is not None:
         torques["validation"] = scores.comparisons[choice.served].data
     return Identification(replace(model, obtained=obtained), outcome, torques, problem)
+
+
+def _of_measured(robot: Robot, errors: Errors) -> Errors:
+    """Return the errors without those of joints whose effort is not measured."""
+    absent = {joint.name for joint in robot.joints if joint.measured.absent}
+    return {name: error for name, error in errors.items() if name not in absent}
 
 
 def _build_outcome(
@@ -299,8 +306,8 @@ def _build_outcome(
         essential=model.essential or (),
         standard=model.standard or {},
         consistent=model.consistent or {},
-        fit=choice.errors.fit,
-        validation=choice.validation.errors,
+        fit=_of_measured(problem.robot, choice.errors.fit),
+        validation=_of_measured(problem.robot, choice.validation.errors),
         validated_by=choice.validation.by,
         folds=choice.validation.folds,
         cond=finite_or_none(estimate.cond),

@@ -12,6 +12,7 @@ What a measured effort holds:
     link+Fc                       some, by their parameters: what acts beyond the sensor, such as dry friction of a seal
     motor-gravity                 all but gravity, which the robot's controller compensates by itself
     motor-gravity-friction:0.8    and without 0.8 of the friction; -friction alone: without any
+    none                          nothing: it is not measured, and only a floating base's forces tell of the links
 
 A model is one of the efforts that it was identified from: its torque lacks what they lack.
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 DRIVE = ("Ia", "Fv", "Fc")
 """Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
-MOTOR, CURRENT, LINK = "motor", "current", "link"
+MOTOR, CURRENT, LINK, NONE = "motor", "current", "link", "none"
 SENSOR_CHOICES = (
     "motor, current, link, link+Fc and the like with Ia, Fv, Fc; and -gravity, -friction:SHARE for what is missing"
 )
@@ -65,7 +66,7 @@ class MeasuredEffort:
 
     drive: of Ia, Fv and Fc, in this order; gravity: whether that is in it; missing: the share of friction, 0 to below
     1, that is not in it although Fv and Fc are; gain: torque [N.m or N] in one unit of the effort, such as N.m/A;
-    current: it is a current whose gain is not known.
+    current: it is a current whose gain is not known; absent: nothing is measured.
     """
 
     drive: tuple[str, ...] = DRIVE
@@ -73,6 +74,7 @@ class MeasuredEffort:
     missing: float = 0.0
     gain: float = 1.0
     current: bool = False
+    absent: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no sensor measures."""
@@ -85,6 +87,8 @@ class MeasuredEffort:
 
     def __str__(self) -> str:
         """Return it as it is declared, without its gain."""
+        if self.absent:
+            return NONE
         motor = CURRENT if self.current else MOTOR
         side = motor if self.drive == DRIVE else "+".join((LINK, *self.drive))
         missing = f"-friction:{self.missing!r}" if self.missing else ""
@@ -93,10 +97,13 @@ class MeasuredEffort:
 
 MOTOR_TORQUE = MeasuredEffort()
 LINK_TORQUE = MeasuredEffort(())
+NO_EFFORT = MeasuredEffort((), absent=True)
 
 
 def parse_sensor(sensor: str) -> MeasuredEffort:
     """Return what an effort declared by a text such as link+Fc or motor-gravity holds."""
+    if sensor == NONE:
+        return NO_EFFORT
     declared = _SENSOR.fullmatch(sensor)
     parts = [part for part in (declared["parts"] if declared else "").split("+") if part]
     try:

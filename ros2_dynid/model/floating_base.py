@@ -80,7 +80,8 @@ def _joints_beyond(tree: UrdfTree, link: str) -> list[str]:
 
 def _links_beyond(tree: UrdfTree, link: str) -> dict[str, None]:
     """Return the link and all that it carries, in the order of the file's tree."""
-    inside, stack = {}, [link]
+    inside: dict[str, None] = {}
+    stack = [link]
     while stack:
         inside[(name := stack.pop())] = None
         stack += [joint.child for joint in reversed(tree.children.get(name, ()))]

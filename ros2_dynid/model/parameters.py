@@ -164,7 +164,12 @@ def unmeasured_parameters(robot: Robot) -> frozenset[str]:
     sensor; and of the joints of a floating base all but the inertia of the base link.
     """
     joints = enumerate(robot.joints, start=1)
-    behind = {f"{part}{j}" for j, joint in joints for part in DRIVE if part not in joint.measured_drive}
+    behind = {
+        f"{part}{j}"
+        for j, joint in joints
+        for part in ((*DRIVE, "off") if joint.measured.absent else DRIVE)
+        if part not in joint.measured_drive
+    }
     none = {f"{kind}{j}" for j in range(1, robot.base_number) for kind in PER_JOINT}
     return frozenset(behind | none | {f"{kind}{robot.base_number}" for kind in PER_JOINT[IA:]} if none else behind)
 

@@ -331,6 +331,9 @@ def _check_sensors(robot: Robot, passive: frozenset[int]) -> None:
             kind = "is passive" if j in passive else "has a coupled motor"
             what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"
             raise InputError(what, "leave its sensor out", robot.name)
+        if joint.measured.absent and not robot.floating:
+            what = f"the effort of joint {joint.name!r} is not measured, and the base does not float"
+            raise InputError(what, "measure it, or let the base float and measure the forces on it", robot.name)
     for term in robot.friction:
         if robot.joints[term.joint - 1].measured_drive != DRIVE:
             what = f"friction term {term.name} belongs to a joint whose effort is measured at the link"

@@ -21,6 +21,7 @@ from ros2_dynid.errors import InputError, Note, remark, repaired
 from ros2_dynid.model.files import missing
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.read_bag import is_bag, iter_bag, open_bag
+from ros2_dynid.recording.floating_base import drive_robot, has_base, with_base
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import (
     CLOCK_RESET,
@@ -381,6 +382,10 @@ def _stamps_against_rate(t: Array, rate: float) -> list[Note]:
 def _as_stamped(
     path: Path | RemoteFile, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]
 ) -> Iterator[Samples]:
+    if robot is not None and robot.floating and isinstance(path, Path) and path.exists() and has_base(path, reading):
+        drives = _as_stamped(path, drive_robot(robot), chunk, reading, notes)
+        yield from with_base(robot, drives, path, reading)
+        return
     joint_names = None if robot is None else robot.active_names
     if reading.stamps not in ("auto", "header", "bag"):
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")

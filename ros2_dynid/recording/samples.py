@@ -51,6 +51,8 @@ class Reading:
     rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say; for recordings without.
     torque_topic: of a bag, joint states whose efforts are torques at the links, beside those of `topic`.
     format: whose log a CSV file is (table/presets.py). episode: of a LeRobot data set; None takes all.
+    base: topic, or prefix of the columns, of a floating base's pose or IMU; contacts: links that touch something, with
+    the topic or the prefix of the columns of the force on them (floating_base.py). None: those that are there.
     """
 
     topic: str | Sequence[str] | None = None
@@ -63,6 +65,8 @@ class Reading:
     torque_topic: str | None = None
     format: str = "auto"
     episode: int | None = None
+    base: str | None = None
+    contacts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a rate that is not positive."""

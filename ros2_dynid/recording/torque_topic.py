@@ -37,7 +37,7 @@ def with_torques(pieces: Iterator[Samples], torques: Iterator[Samples], source: 
                 if s.tau is not None and name in s.joint_names
             ]
             if columns:
-                tau_l[:, k] = _interpolate(piece.t, *(np.concatenate(x) for x in zip(*columns, strict=True)))
+                tau_l[:, k] = interpolate(piece.t, *(np.concatenate(x) for x in zip(*columns, strict=True)))
                 has_torques = True
         yield replace(piece, tau_l=tau_l)
         while len(waiting) > 2 and waiting[1][0][-1] < last - 1.0:
@@ -48,7 +48,7 @@ def with_torques(pieces: Iterator[Samples], torques: Iterator[Samples], source: 
         raise InputError(what, "name the topic whose joint states have the torques of the sensors as efforts", source)
 
 
-def _interpolate(t: Array, known_times: Array, values: Array) -> Array:
+def interpolate(t: Array, known_times: Array, values: Array) -> Array:
     """Return values, known at other times, at times t: linear between them, NaN outside and across long pauses."""
     good = np.isfinite(values)
     order = np.argsort(known_times[good], kind="stable")

@@ -33,10 +33,10 @@ class RobotSource:
     base_link: str | None = None
     tip_link: str | None = None
     hold: Mapping[str, float] = field(default_factory=dict)
-    floating_base: bool = False
     joint_limits: str | None = None
     gravity: tuple[float, ...] | None = None
     robot_driver: str = ""
+    floating_base: bool = False
 
     def __post_init__(self) -> None:
         """Refuse none or two robots."""

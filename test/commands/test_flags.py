@@ -64,6 +64,14 @@ def request(line):
         ("excite arm.urdf -o x.yaml", PlanRequest(PLAIN, "x.yaml")),
         ("preview m.yaml arm.urdf", PreviewRequest("m.yaml", PLAIN)),
         ("report out", ReportRequest(("out",))),
+        (
+            "check a arm.urdf --floating-base --base /odom --contact left=/l --contact right",
+            CheckRequest(
+                RobotSource("arm.urdf", floating_base=True),
+                ("a",),
+                Reading(base="/odom", contacts=(("left", "/l"), ("right", "right"))),
+            ),
+        ),
     ],
 )
 def test_what_is_not_said_is_as_a_request_has_it(line, expected):

@@ -178,6 +178,22 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--torque-topic", metavar="TOPIC", help="topic of link-side torques, if recorded in addition to motor efforts"
     )
+    group.add_argument(
+        "--base",
+        metavar="TOPIC",
+        help="pose or IMU of a floating base: topic of nav_msgs/Odometry, geometry_msgs/PoseStamped or "
+        "sensor_msgs/Imu, or prefix of the columns PREFIX.position.x ... PREFIX.orientation.w (default: the only one "
+        "there is)",
+    )
+    group.add_argument(
+        "--contact",
+        metavar="LINK[=TOPIC]",
+        action="append",
+        default=[],
+        help="force on a link of a robot with a floating base, in the link's frame: topic of "
+        "geometry_msgs/WrenchStamped, or prefix of the columns PREFIX.force.x ... PREFIX.torque.z; repeatable "
+        "(default: columns LINK.force.x ...)",
+    )
     group.add_argument("--start", metavar="S", type=float, help="ignore data before this time [s]")
     group.add_argument("--end", metavar="S", type=float, help="ignore data after this time [s]")
     group.add_argument(
@@ -233,7 +249,14 @@ def reading_of(args: argparse.Namespace) -> Reading:
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
     columns = parse_columns(args.columns) or None if args.columns else None
     reading = Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)
-    return replace(reading, format=args.format, episode=args.episode)
+    contacts = [item.partition("=") for item in args.contact]
+    return replace(
+        reading,
+        format=args.format,
+        episode=args.episode,
+        base=args.base,
+        contacts=tuple((link, topic or link) for link, _, topic in contacts),
+    )
 
 
 def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:

@@ -365,9 +365,11 @@ def add_load_columns(information: Information, M_L: Array | None, place: int = 0
     """
     layout = replace(information.layout, n_load=count * len(LINK))
     extra = np.arange(layout.load.start, layout.load.stop)
-    columns = tuple(np.append(old, extra) for old in information.columns)
+    columns = tuple(np.append(old, extra) if len(old) else old for old in information.columns)
 
     def with_load(triangle: Array, old: NDArray[np.intp]) -> Array:
+        if not len(old):  # a joint whose effort is not measured
+            return triangle
         added = np.zeros((len(triangle), layout.n_load))
         if M_L is not None:
             of_base = old < layout.n_base

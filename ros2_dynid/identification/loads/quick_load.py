@@ -42,7 +42,7 @@ FEWEST_BLOCKS = 3
 def quick_load(
     model: IdentifiedModel, base: BaseParameters, loaded: Information, *, link: str | None = None
 ) -> Payload | None:
-    """Return the load on the last link, or None as long as `loaded`, the rows since the pick, do not tell its mass.
+    """Return the load on a link, or None as long as `loaded`, the rows since the pick, do not tell its mass.
 
     base: the base parameters that `loaded` is about, with the model's as its values.
     """

@@ -9,7 +9,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,8 +57,11 @@ class SignalThresholds:
     largest_value: float = 1e9
 
 
-def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) -> None:
-    """Raise InputError unless there are enough samples, and a torque that changes for each joint that moves."""
+def check_signals(samples: Samples, thresholds: SignalThresholds | None = None, unforced: Collection[str] = ()) -> None:
+    """Raise InputError unless there are enough samples, and a torque that changes for each joint that moves.
+
+    unforced: joints whose effort may be constant, as that of a floating base in the air.
+    """
     limits = thresholds or SignalThresholds()
     if samples.tau is None:
         raise InputError("the recording has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
@@ -81,9 +84,12 @@ def check_signals(samples: Samples, thresholds: SignalThresholds | None = None) 
                 raise InputError(what, "correct that sample, or cut the recording before it", samples.source)
         moved = float(np.nanmax(q) - np.nanmin(q)) >= limits.least_motion
         some_moved |= moved
-        if moved and np.nanmax(tau) - np.nanmin(tau) == 0.0:
+        if moved and name not in unforced and np.nanmax(tau) - np.nanmin(tau) == 0.0:
             what = f"the effort of joint {name!r} is constant ({np.nanmedian(tau):g}) although the joint moves"
             raise InputError(what, "check that its torque or current is recorded", samples.source)
+    if unforced and not np.nanmax(np.abs(samples.tau)) > 0.0:
+        what = "neither efforts of drives nor forces on the robot are recorded"
+        raise InputError(what, "record one of them: positions alone tell no mass", samples.source)
     if not some_moved:
         raise InputError("no joint moved in the recording", "leave it out, or excite the robot", samples.source)
 
@@ -99,7 +105,7 @@ def judge_motion(
     least = (thresholds or SignalThresholds()).least_motion
     spans = np.array([np.ptp(part.q, axis=0) for part in prepared])
     for name, span, q in zip(robot.active_names, spans.max(axis=0), prepared[0].q.T, strict=True):
-        if span < least:
+        if span < least and name in robot.drive_names:  # a floating base may stand still
             what = f"joint {name!r} never moved (its positions span {span:.1g} rad or m)"
             held = Option("hold", {name: float(np.median(q))})
             source = prepared[0].source if len(prepared) == 1 else None
@@ -137,6 +143,19 @@ def drop_unknown(samples: Samples) -> Samples:
     )
     text = f"{bad} samples with values that are not finite were dropped (joint {first!r} first)"
     return samples.take(good).noted(repaired(text))
+
+
+def absent_efforts(robot: Robot) -> list[str]:
+    """Return the names of the joints whose effort is not measured."""
+    return [robot.joints[j - 1].name for j in robot.active if robot.joints[j - 1].measured.absent]
+
+
+def without_absent_efforts(robot: Robot, samples: Samples) -> Samples:
+    """Return the samples with zero for efforts that are declared as not measured, whatever was recorded."""
+    absent = np.isin(samples.joint_names, absent_efforts(robot))
+    if not absent.any():
+        return samples
+    return replace(samples, tau=np.where(absent, 0.0, 0.0 if samples.tau is None else samples.tau))
 
 
 def order_streams(robot: Robot, samples: Samples) -> Samples:
@@ -186,9 +205,9 @@ def prepare(
     whose cut-offs are used again. cutoff_thresholds: how cut-offs follow from the spectrum.
     """
     options = options or PreparationOptions()
-    samples = order_streams(robot, in_order_of(samples, robot.active_names))
+    samples = order_streams(robot, without_absent_efforts(robot, in_order_of(samples, robot.active_names)))
     if like is None:
-        check_signals(samples)
+        check_signals(samples, unforced=[*robot.active_names[: robot.base_number], *absent_efforts(robot)])
     samples = ordered(drop_unknown(samples))
     grid = even_grid(samples, None if like is None else like.spectrum)
     setup, notes = like, (*samples.notes, *grid.notes)

@@ -295,6 +295,11 @@ def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iter
             yield waiting.popleft().result()
 
 
+def _absent(robot: Robot) -> list[bool]:
+    """Return which joints' efforts are not measured, by active joint."""
+    return [robot.joints[j - 1].measured.absent for j in robot.active]
+
+
 def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     """Return, shape (n, b), where the torque of a joint depends on a column of the regressor at all."""
     stored, key = _dependence.setdefault(robot, {}), tuple(columns)
@@ -304,6 +309,7 @@ def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
         dq, ddq = rng.uniform(-2.0, 2.0, (2, *q.shape))
         Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
         stored[key] = np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
+        stored[key][_absent(robot)] = False
     return stored[key].copy()
 
 
@@ -375,7 +381,17 @@ def find_fast_and_still(
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
     row is left out if slow samples make up too much of its kernel. Efforts without Fc are kept.
     """
-    limits, slow, m = thresholds or RowThresholds(), prepared.filter.slow, len(window.at)
+    keep, still = _find_fast_and_still(robot, prepared, window, lowpass, thresholds or RowThresholds())
+    absent = _absent(robot)
+    if any(absent):
+        keep[absent] = still[absent] = False
+    return keep, still
+
+
+def _find_fast_and_still(
+    robot: Robot, prepared: Prepared, window: Window, lowpass: RowFilter | None, limits: RowThresholds
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    slow, m = prepared.filter.slow, len(window.at)
     whole = np.ones(m, dtype=bool)
     share = None if lowpass is None else lowpass.magnitude
     bridged = prepared.bridged[window.inputs]

@@ -46,6 +46,7 @@ def build_information(
     columns = base.columns(robot)
     dependence = np.ones((len(robot.active), layout.size), dtype=bool)
     dependence[:, layout.base] = find_dependence(robot, columns)
+    dependence[:, layout.delay] = dependence[:, layout.base].any(axis=1, keepdims=True)
     dependence[:, layout.friction] = np.array(
         [[k == j for j, _ in active_terms(robot, terms)] for k in range(len(dependence))]
     )

@@ -66,6 +66,8 @@ def stack_joints(information: Information, triangles: Sequence[Array], weights: 
 def solve(R: Array, prior: Array | None = None) -> Solution:
     """Return x that minimises |R[:, :-1] x - R[:, -1]|, and closest to `prior` where the data leave it open."""
     A, y = R[:, :-1], R[:, -1]
+    if not A.size:  # a joint whose effort is not measured
+        return Solution(np.zeros(A.shape[1]), np.zeros(A.shape[1], dtype=bool), 0, A)
     scale = np.linalg.norm(A, axis=0)
     unseen = scale <= 0.0
     scale = np.where(unseen, 1.0, scale)
@@ -189,9 +191,12 @@ def fit_alone(
 
 
 def own_errors(information: Information) -> Array:
-    """Return the standard deviation of each joint's error when its rows alone are fitted, shape (n,)."""
-    sigma = np.empty(information.n)
-    for j in range(information.n):
+    """Return the standard deviation of each joint's error when its rows alone are fitted, shape (n,).
+
+    Infinite where the effort is not measured: such a joint has no weight.
+    """
+    sigma = np.full(information.n, np.inf)
+    for j in (j for j, columns in enumerate(information.columns) if len(columns)):
         R, rows = information.triangle(j), information.rows[j]
         solution = solve(R)
         error = np.linalg.norm(R[:, -1] - R[:, :-1] @ solution.value)
@@ -217,10 +222,13 @@ def error_levels(information: Information, value: Array, weights: Array, triangl
         used = float(np.sum((own @ inverse[columns]) ** 2))  # trace of the joint's part of the hat matrix
         error = np.linalg.norm(residual(R, columns, value))
         sigma[j] = _level(error, information.rows[j], used, np.linalg.norm(R[:, -1]))
-        shown[j] = used < (1.0 - FREE_ROWS_SHARE) * information.rows[j]
+        if not len(columns):
+            sigma[j] = np.inf  # not measured
+        shown[j] = not len(columns) or used < (1.0 - FREE_ROWS_SHARE) * information.rows[j]
     if shown.any() and not shown.all():
         torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
-        common = np.median(sigma[shown] / np.maximum(torque[shown], 1e-300))
+        known = shown & np.isfinite(sigma)
+        common = np.median(sigma[known] / np.maximum(torque[known], 1e-300))
         sigma[~shown] = np.maximum(sigma[~shown], common * torque[~shown])
     return sigma
 
@@ -239,8 +247,9 @@ def check_rows(information: Information) -> None:
     if total <= information.size:
         what = f"there are {total} rows for {information.size} base parameters"
         raise InputError(what, Text("record longer, or keep more rows a second: ", Option("row_rate")))
-    if np.any(rows == 0):
-        what = f"no row of joint number {int(np.argmin(rows)) + 1} is left: it is always slow"
+    missing = (rows == 0) & [len(columns) > 0 for columns in information.columns]
+    if np.any(missing):
+        what = f"no row of joint number {int(np.argmax(missing)) + 1} is left: it is always slow"
         raise InputError(what, Text("excite it faster, or keep slow rows: ", Option("slow", 0)))
 
 

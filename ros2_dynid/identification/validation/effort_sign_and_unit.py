@@ -174,12 +174,18 @@ def project_out(columns: Array, others: Array) -> Array:
     return np.asarray(columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0])
 
 
+def unforced_joints(robot: Robot) -> NDArray[np.bool_]:
+    """Return which active joints have no effort of their own, shape (n,): a floating base's, and those not measured."""
+    joints = [robot.joints[j - 1] for j in robot.active]
+    return np.array([k < robot.base_number or joint.measured.absent for k, joint in enumerate(joints)])
+
+
 def gather_effort_evidence(
     robot: Robot, motion: SampledMotion, thresholds: EffortThresholds = EFFORTS
 ) -> list[EffortEvidence]:
     """Return what the effort of each active joint shows by itself."""
     q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
-    n = tau.shape[1]
+    n, driven = tau.shape[1], ~unforced_joints(robot)
     enough = thresholds.samples_per_column * (n + 5)
     if len(q) < enough:
         return [EffortEvidence()] * n
@@ -190,7 +196,7 @@ def gather_effort_evidence(
     Y, resting = (np.asarray(fast_regressor(robot, q, *m))[:, :, links] for m in ((dq, ddq), (still, still)))
     evidence = []
     for j in range(n):
-        known = np.isfinite(tau[:, j])
+        known = np.isfinite(tau[:, j]) & driven[j]
         if np.count_nonzero(known) < enough or np.max(np.abs(dq[:, j])) < 1e-6 or np.ptp(tau[known, j]) == 0:
             evidence.append(EffortEvidence())
             continue
@@ -492,6 +498,7 @@ def check_efforts(
     names = problem.robot.active_names
     gains, agree = fit_relative_gains(problem.robot, problem.base, information, start, thresholds)
     gains = keep_predicting_gains(information, names, gains, 1.0 / common, thresholds)
+    gains = np.where(unforced_joints(problem.robot), 1.0, gains)
     contradict = bool(np.any(np.abs(gains) != np.abs(start)))
     if not np.all(gains == 1.0):
         scale = estimate_prior_scale(scale_efforts(information, gains), problem.base, problem.prior)
