@@ -15,6 +15,7 @@
 #include "feedforward_controller.hpp"
 #include "hand_guiding_controller.hpp"
 #include "pluginlib/class_loader.hpp"
+#include "wrist_wrench_broadcaster.hpp"
 
 using controller_interface::return_type;
 using lifecycle_msgs::msg::State;
@@ -150,6 +151,7 @@ TEST_F(ControllersTest, every_plugin_is_loaded_by_its_name)
   EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/FeedforwardController"));
   EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/BrakeController"));
   EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/ExternalEffortBroadcaster"));
+  EXPECT_NO_THROW(chained.createSharedInstance("ros2_dynid/WristWrenchBroadcaster"));
 }
 
 TEST_F(ControllersTest, feedforward_commands_what_its_law_computes)
@@ -401,4 +403,150 @@ TEST_F(ControllersTest, the_broadcaster_exports_what_its_observer_finds)
   EXPECT_THAT(told(), Each(Truly(is_nan)));
   ASSERT_TRUE(shell.deactivate());
   EXPECT_THAT(told(), Each(Truly(is_nan)));
+}
+
+TEST_F(ControllersTest, the_wrist_broadcaster_exports_what_its_sensor_finds)
+{
+  using geometry_msgs::msg::WrenchStamped;
+  const Model model = ros2_dynid::load_model(model_path());
+  const ros2_dynid::Tool &link = model.tools.front(), &frame = model.tools.back();
+  ASSERT_NE(link.link, frame.link);
+  const ros2_dynid::WristTool tool{
+    0.8,
+    {0.01, -0.02, 0.08},
+    {0.004, 1e-4, -2e-4, 0.005, 3e-4, 0.003},
+    {1, -2, 3, 0.1, 0.2, -0.3},
+    -1.0};
+  Shell<ros2_dynid::WristWrenchBroadcaster> shell(
+    {{"sensor_name", "wrist"},
+     {"link", link.link},
+     {"frame", frame.link},
+     {"tool.mass", tool.mass},
+     {"tool.com", std::vector<double>{tool.centre.x, tool.centre.y, tool.centre.z}},
+     {"tool.inertia", std::vector<double>(tool.inertia.begin(), tool.inertia.end())},
+     {"bias", std::vector<double>(tool.bias.begin(), tool.bias.end())},
+     {"reversed", true},
+     {"filter_seconds", 0.05}});
+  ASSERT_TRUE(shell.started && shell.configure());
+  const std::size_t n = shell.names.size();
+  EXPECT_EQ(shell.states[2 * n]->get_name(), "wrist/force.x");
+  EXPECT_EQ(shell.states.back()->get_name(), "wrist/torque.z");
+  EXPECT_TRUE(shell.controller.command_interface_configuration().names.empty());
+  const auto exported = shell.controller.export_state_interfaces();
+  ASSERT_EQ(exported.size(), 6u);
+  EXPECT_EQ(exported[4]->get_name(), "tested/torque.y");
+  const auto told = [&]
+  {
+    std::vector<double> values;
+    for (const auto & one : exported) values.push_back(one->get_optional<double>().value());
+    return values;
+  };
+  const auto watcher = std::make_shared<rclcpp::Node>("watcher");
+  WrenchStamped of_sensor, of_frame;
+  const auto first = watcher->create_subscription<WrenchStamped>(
+    "/tested/wrench", 10, [&](const WrenchStamped & message) { of_sensor = message; });
+  const auto second = watcher->create_subscription<WrenchStamped>(
+    "/tested/wrench_in_frame", 10, [&](const WrenchStamped & message) { of_frame = message; });
+  const auto client = watcher->create_client<ros2_dynid::srv::SetPayload>("/tested/set_tool");
+  rclcpp::executors::SingleThreadedExecutor executor;
+  executor.add_node(watcher);
+  executor.add_node(shell.controller.get_node()->get_node_base_interface());
+
+  ros2_dynid::WristSensor sensor(model, link, 0.05);
+  ASSERT_TRUE(sensor.set_tool(tool));
+  ros2_dynid::Wrench rest{};
+  ASSERT_TRUE(shell.activate());
+  EXPECT_THAT(told(), Each(Truly(is_nan)));
+  int k = 0;
+  std::vector<double> moved = q;
+  const auto step = [&]
+  {
+    auto speed = dq;
+    for (std::size_t j = 0; j < n; ++j)
+      speed[j] += 1e-3 * k * static_cast<double>(j + 1), moved[j] += 1e-3 * speed[j];
+    const ros2_dynid::Wrench wrench{5.0 + k, -4.0, 3.0, 0.2, -0.1 * k, 0.05};
+    shell.measure(both(both(moved, speed), std::vector<double>(wrench.begin(), wrench.end())));
+    ASSERT_EQ(shell.update(), return_type::OK);
+    ASSERT_TRUE(sensor.update(moved.data(), speed.data(), wrench, 1.0 / rate, rest));
+    EXPECT_THAT(told(), Pointwise(DoubleNear(1e-12), list_of(rest.data(), rest.size())));
+    ++k;
+  };
+  while (k < 20) step();
+  const auto list_in = [](const geometry_msgs::msg::Wrench & w) -> std::vector<double>
+  { return {w.force.x, w.force.y, w.force.z, w.torque.x, w.torque.y, w.torque.z}; };
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < limit && of_frame.header.frame_id.empty())
+  {
+    step();
+    executor.spin_some(std::chrono::milliseconds(10));
+  }
+  const auto same = [&]  // an update after which both have come
+  {
+    for (int tries = 0; tries < 50; ++tries)
+    {
+      step();
+      for (int wait = 0; wait < 20 && !(of_frame.header.stamp == shell.time); ++wait)
+        executor.spin_some(std::chrono::milliseconds(10));
+      if (of_frame.header.stamp == shell.time && of_sensor.header.stamp == shell.time) break;
+    }
+    EXPECT_EQ(of_sensor.header.frame_id, link.link);
+    EXPECT_EQ(of_frame.header.frame_id, frame.link);
+    const auto seen = sensor.seen_from(rest, moved.data(), frame);
+    EXPECT_THAT(list_in(of_sensor.wrench), Pointwise(DoubleNear(1e-12), list_of(rest.data(), 6)));
+    EXPECT_THAT(list_in(of_frame.wrench), Pointwise(DoubleNear(1e-12), list_of(seen.data(), 6)));
+  };
+  same();
+
+  const auto ask = [&](double mass, const std::string & in) -> bool
+  {
+    auto request = std::make_shared<ros2_dynid::srv::SetPayload::Request>();
+    request->link = in;
+    request->payload.m = mass;
+    request->payload.com.y = 0.03;
+    request->payload.ixx = request->payload.iyy = request->payload.izz = 0.002;
+    request->payload.ixz = 1e-4;
+    auto answer = client->async_send_request(request);
+    if (
+      executor.spin_until_future_complete(answer, std::chrono::seconds(10)) !=
+      rclcpp::FutureReturnCode::SUCCESS)
+      return false;
+    const auto response = answer.get();
+    EXPECT_EQ(response->success, response->message.empty());
+    return response->success;
+  };
+  EXPECT_FALSE(ask(-1.0, ""));
+  EXPECT_FALSE(ask(1.0, frame.link));
+  step();  // the tool is the old one
+  EXPECT_TRUE(ask(1.0, link.link));
+  auto heavier = tool;
+  heavier.mass = 1.0;
+  heavier.centre = {0.0, 0.03, 0.0};
+  heavier.inertia = {0.002, 0.0, 1e-4, 0.002, 0.0, 0.002};
+  ASSERT_TRUE(sensor.set_tool(heavier));
+  step();
+  same();
+
+  ASSERT_TRUE(shell.states[n + 1]->set_value(unknown));
+  ASSERT_EQ(shell.update(), return_type::OK);
+  EXPECT_THAT(told(), Each(Truly(is_nan)));
+  sensor.restart();
+  step();
+  ASSERT_TRUE(shell.deactivate());
+  EXPECT_THAT(told(), Each(Truly(is_nan)));
+}
+
+TEST_F(ControllersTest, the_wrist_broadcaster_refuses_what_it_cannot_compute)
+{
+  const std::string link = ros2_dynid::load_model(model_path()).tools.front().link;
+  const auto configured = [&](std::vector<rclcpp::Parameter> parameters)
+  {
+    parameters.emplace_back("sensor_name", "wrist");
+    Shell<ros2_dynid::WristWrenchBroadcaster> shell(std::move(parameters));
+    return shell.started && shell.configure();
+  };
+  EXPECT_TRUE(configured({{"link", link}}));
+  EXPECT_FALSE(configured({}));
+  EXPECT_FALSE(configured({{"link", "elbow"}}));
+  EXPECT_FALSE(configured({{"link", link}, {"frame", "elbow"}}));
+  EXPECT_FALSE(configured({{"link", link}, {"tool.mass", -1.0}}));
 }
