@@ -139,8 +139,7 @@ public:
     manager_->write(stamp(), step);
     return result;
   }
-  void run(
-    double seconds, const std::function<void()> & each = [] {})
+  void run(double seconds, const std::function<void()> & each = [] {})
   {
     for (int k = 0; k < std::lround(seconds / period); ++k)
     {
@@ -774,6 +773,86 @@ int broadcast(World & world)
   return 0;
 }
 
+/// Run for a while and say the largest speed of each joint [rad/s].
+void watch_speed(World & world, const std::string & name, double seconds)
+{
+  auto last = plant().position();
+  std::vector<double> most(last.size(), 0.0);
+  world.run(
+    seconds,
+    [&]
+    {
+      const auto q = plant().position();
+      for (std::size_t j = 0; j < q.size(); ++j)
+        most[j] = std::max(most[j], std::fabs(q[j] - last[j]) / period);
+      last = q;
+    });
+  say(name, most);
+}
+
+/// Held, fed forward, held again and guided, one after the other.
+int serve(World & world)
+{
+  if (!world.make({FEEDFORWARD, TRAJECTORY, GUIDING})) return 3;
+  world.run(0.1);
+  if (!world.activate({FEEDFORWARD})) return 4;
+  watch_speed(world, "held", 0.5);
+  say("command", plant().command);
+  say("position", plant().q);
+  if (!world.activate({}, {FEEDFORWARD})) return 5;
+  if (!world.activate({FEEDFORWARD, TRAJECTORY})) return 5;
+  watch_speed(world, "chained", 0.3);
+  const auto rows = world.trajectory();
+  const double start = world.now() + 0.5;
+  world.send(rows, start);
+  std::vector<double> square(rows.front().q.size(), 0.0);
+  int count = 0;
+  world.run(
+    0.5 + rows.back().t,
+    [&]
+    {
+      const auto k = std::lround((world.now() + period - start) / period);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (k < 0 || k >= static_cast<long>(rows.size())) return;
+      const auto q = plant().position();
+      const auto & wanted = rows[static_cast<std::size_t>(k)].q;
+      for (std::size_t j = 0; j < q.size(); ++j) square[j] += std::pow(q[j] - wanted[j], 2);
+      ++count;
+    });
+  for (auto & x : square) x = std::sqrt(x / count);
+  say("rms", square);
+  world.run(0.5);
+  if (!world.activate({GUIDING}, {TRAJECTORY, FEEDFORWARD})) return 6;
+  watch_speed(world, "guided", 0.5);
+  const auto from = plant().position();
+  plant().push[2] = 8.0;
+  world.run(0.4);
+  plant().push[2] = 0.0;
+  say("pushed", {plant().position()[2] - from[2]});
+  world.run(0.5);
+  watch_speed(world, "let go", 0.5);
+  return 0;
+}
+
+/// Take over from the arm itself, or from hand guiding if that can be activated.
+int take_over(World & world)
+{
+  if (!world.make({FEEDFORWARD, BRAKE, GUIDING})) return 3;
+  world.run(0.1);
+  const bool guided = world.activate({GUIDING});
+  say("taken guiding", {static_cast<double>(guided)});
+  watch_speed(world, "speed", 0.3);
+  for (const std::string name : {FEEDFORWARD, BRAKE})
+  {
+    if (guided && !world.active(GUIDING) && !world.activate({GUIDING})) return 4;
+    world.run(0.2);
+    const bool taken = world.activate({name}, guided ? Strings{GUIDING} : Strings{});
+    say("taken " + name, {static_cast<double>(taken && world.active(name))});
+    watch_speed(world, "speed", 0.3);
+  }
+  return 0;
+}
+
 /// Whether each controller of the parameters' file loads, configures and activates.
 int start(World & world)
 {
@@ -794,9 +873,10 @@ int main(int argc, char ** argv)
 {
   rclcpp::init(argc, argv, rclcpp::InitOptions(), rclcpp::SignalHandlerOptions::None);
   const std::map<std::string, int (*)(World &)> scenarios{
-    {"track", track}, {"speed", speed},   {"faults", faults},       {"live", live},
-    {"guide", guide}, {"push", push},     {"leave", leave},         {"restart", restart},
-    {"brake", brake}, {"stream", stream}, {"broadcast", broadcast}, {"start", start}};
+    {"track", track}, {"speed", speed},        {"faults", faults},       {"live", live},
+    {"guide", guide}, {"push", push},          {"leave", leave},         {"restart", restart},
+    {"brake", brake}, {"stream", stream},      {"broadcast", broadcast}, {"start", start},
+    {"serve", serve}, {"take over", take_over}};
   int result = 2;
   try
   {

@@ -20,7 +20,10 @@ public:
     const hardware_interface::HardwareComponentInterfaceParams & params) override
   {
     if (SystemInterface::on_init(params) != CallbackReturn::SUCCESS) return CallbackReturn::ERROR;
-    plant().build(info_.hardware_parameters.at("mjcf"), info_.hardware_parameters.at("friction"));
+    const auto & parameters = info_.hardware_parameters;
+    plant().build(parameters.at("mjcf"), parameters.at("friction"));
+    plant().noise = std::stod(parameters.at("noise"));
+    if (parameters.at("carries_itself") == "true") plant().carry_itself();
     return CallbackReturn::SUCCESS;
   }
 

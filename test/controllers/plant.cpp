@@ -73,7 +73,7 @@ void Plant::measure()
     const double last = std::isfinite(q[j]) ? q[j] : rounded;
     dq[j] += share * ((rounded - last) / dt - dq[j]);
     q[j] = blind == static_cast<int>(j) ? std::numeric_limits<double>::quiet_NaN() : rounded;
-    effort[j] = brakes ? 0.0 : command[j];
+    effort[j] = brakes ? 0.0 : command[j] + noise * std::normal_distribution<double>()(random_);
   }
 }
 

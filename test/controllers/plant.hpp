@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,18 @@ public:
   bool brakes = true;
   bool has_brakes = true;  ///< else the last command stays applied when nobody commands
   int blind = -1;          ///< this joint's encoder reads NaN
+  double noise = 0.0;      ///< of the measured efforts, standard deviation [N.m]
+
+  /// The robot carries itself, as its MJCF says: it has no brakes to open, and measures what it is
+  /// commanded.
+  void carry_itself() { brakes = has_brakes = false; }
 
 private:
   void measure();
   mjModel_ * model_ = nullptr;
   mjData_ * data_ = nullptr;
   std::vector<double> Fv_, Fc_, off_, v0_;
+  std::mt19937 random_{5};
 };
 
 Plant & plant();

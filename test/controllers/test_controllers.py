@@ -109,8 +109,8 @@ def trajectory():
     return np.column_stack((t, q, dq, ddq))
 
 
-def described(states=("position", "velocity", "effort"), folder=None):
-    """Return the URDF with the simulated hardware."""
+def described(states=("position", "velocity", "effort"), folder=None, carries_itself=False, noise=0.0):
+    """Return the URDF with the simulated hardware; noise: of its efforts [N.m]."""
     robot = arm()[0]
     joints = "".join(
         f'<joint name="{name}"><command_interface name="effort"/>'
@@ -122,6 +122,7 @@ def described(states=("position", "velocity", "effort"), folder=None):
         '<ros2_control name="simulated" type="system"><hardware>'
         "<plugin>ros2_dynid_control_test/MujocoSystem</plugin>"
         f'<param name="mjcf">{folder / "arm.xml"}</param><param name="friction">{folder / "friction.txt"}</param>'
+        f'<param name="carries_itself">{str(carries_itself).lower()}</param><param name="noise">{noise}</param>'
         f"</hardware>{joints}</ros2_control>"
     )
     return re.sub(r"</robot>\s*$", hardware + "</robot>", URDF.read_text())
@@ -269,6 +270,52 @@ def test_hand_guiding(program, tmp_path):
     assert found["pushed"][0][2] > 0.02
     assert found["friction"][0] != ""
     assert np.allclose(found["left"][0], held(found["position"][0]), atol=0.05)
+
+
+def prepare_kind(folder, carries_itself, **declared):
+    """As prepare(), for an arm that adds gravity itself, or one that does not; declared: `robot_adds` by controller."""
+    prepare(folder, **{name: {"robot_adds": [text]} for name, text in declared.items()})
+    if carries_itself:
+        arm_file = folder / "arm.xml"
+        arm_file.write_text(arm_file.read_text().replace("<body ", '<body gravcomp="1" '))
+    (folder / "robot.urdf").write_text(described(folder=folder, carries_itself=carries_itself, noise=0.05))
+    return folder
+
+
+@pytest.mark.parametrize("carries_itself", [True, False])
+def test_an_arm_is_held_fed_forward_and_guided_without_a_jerk_whether_it_adds_gravity_or_not(
+    program, tmp_path, carries_itself
+):
+    adds = "gravity" if carries_itself else "nothing"
+    folder = prepare_kind(tmp_path, carries_itself, feedforward_controller=adds, hand_guiding_controller=adds)
+    found, _ = run(program, folder, "serve")
+    for switch in ("held", "chained", "guided"):
+        print(switch, found[switch][0])
+        assert found[switch][0].max() < 0.01  # [rad/s]: friction holds what the model lacks of gravity
+    weight = held(found["position"][0])
+    assert np.abs(weight).max() > 15  # [N.m]
+    assert np.allclose(found["command"][0], 0 if carries_itself else weight, atol=0.1)
+    print("RMS", found["rms"][0])
+    assert found["rms"][0].max() < 2e-3
+    assert found["pushed"][0][0] > 0.02 and found["let go"][0].max() < 0.02
+
+
+@pytest.mark.parametrize("carries_itself", [True, False])
+def test_a_wrong_declaration_is_refused_at_rest_before_anything_moves(program, tmp_path, carries_itself):
+    wrong = "nothing" if carries_itself else "gravity"
+    # an arm that does not carry itself is handed over by a controller that is right
+    folder = prepare_kind(
+        tmp_path,
+        carries_itself,
+        feedforward_controller=wrong,
+        brake_controller=wrong,
+        hand_guiding_controller="nothing",
+    )
+    found, text = run(program, folder, "take over")
+    assert found["taken guiding"][0] == (0 if carries_itself else 1)
+    assert found["taken feedforward_controller"][0] == found["taken brake_controller"][0] == 0
+    assert np.max(found["speed"]) < 0.01
+    assert ("the robot seems to hold itself" if carries_itself else "it would fall") in text
 
 
 def test_deactivated_in_motion_friction_brakes_and_nothing_drives(program, tmp_path):

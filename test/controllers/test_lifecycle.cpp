@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "feedforward_controller.hpp"
 #include "hand_guiding_controller.hpp"
 #include "pluginlib/class_loader.hpp"
+#include "urdf_description.hpp"
 #include "wrist_wrench_broadcaster.hpp"
 
 using controller_interface::return_type;
@@ -405,6 +408,120 @@ TEST_F(ControllersTest, the_broadcaster_exports_what_its_observer_finds)
   EXPECT_THAT(told(), Each(Truly(is_nan)));
 }
 
+TEST_F(ControllersTest, the_broadcaster_tells_contacts_efforts_and_wrench_as_they_are_found)
+{
+  struct Value
+  {
+    double x;
+    std::optional<double> get_optional() const { return x; }
+  };
+  struct Found
+  {
+    std::vector<double> external, thresholds;
+    std::vector<bool> beyond;
+    bool contact = false;
+  };
+  const Model model = ros2_dynid::load_model(model_path());
+  const ros2_dynid::Tool & tool = model.tools.back();
+  const std::vector<double> given{0, 0, 0, 4.0, 0, 0};  // the others from the error bars
+  Shell<ros2_dynid::ExternalEffortBroadcaster> shell(
+    {{"bandwidth", 200.0},
+     {"smoothing", 0.03},
+     {"width", 4.0},
+     {"thresholds", reversed(given)},
+     {"publish_rate", 200.0},
+     {"frame", tool.link}});
+  ASSERT_TRUE(shell.started && shell.configure());
+  const std::size_t n = shell.names.size();
+  const auto exported = shell.controller.export_state_interfaces();
+  ros2_dynid::ObserverOptions options;
+  options.bandwidth = 200.0;
+  options.smoothing = 0.03;
+  options.longest_step = 0.02;
+  ros2_dynid::ContactOptions contacts;
+  contacts.bandwidth = 200.0;
+  contacts.width = 4.0;
+  ros2_dynid::ExternalEffortLoop loop(model, options, given, contacts);
+  ros2_dynid::Dynamics dynamics(model);
+  const auto watcher = std::make_shared<rclcpp::Node>("watcher");
+  std::vector<ros2_dynid::msg::Contact> told;
+  sensor_msgs::msg::JointState efforts;
+  geometry_msgs::msg::WrenchStamped wrench;
+  const auto first = watcher->create_subscription<ros2_dynid::msg::Contact>(
+    "/tested/contact", rclcpp::QoS(10).reliable().transient_local(),
+    [&](const ros2_dynid::msg::Contact & message) { told.push_back(message); });
+  const auto second = watcher->create_subscription<sensor_msgs::msg::JointState>(
+    "/tested/external_effort", 10,
+    [&](const sensor_msgs::msg::JointState & message) { efforts = message; });
+  const auto third = watcher->create_subscription<geometry_msgs::msg::WrenchStamped>(
+    "/tested/wrench", 10,
+    [&](const geometry_msgs::msg::WrenchStamped & message) { wrench = message; });
+  rclcpp::executors::SingleThreadedExecutor executor;
+  executor.add_node(watcher);
+  executor.add_node(shell.controller.get_node()->get_node_base_interface());
+  const auto wait = [&](const std::function<bool()> & reached)
+  {
+    for (int k = 0; k < 1000 && !reached(); ++k) executor.spin_some(std::chrono::milliseconds(10));
+    return reached();
+  };
+
+  ASSERT_TRUE(shell.activate());
+  ASSERT_TRUE(wait([&] { return told.size() == 1; }));
+  EXPECT_FALSE(told[0].contact);
+  EXPECT_EQ(told[0].joints, shell.names);
+  loop.start();
+  std::map<std::int64_t, Found> history;
+  std::vector<double> moved = q;
+  std::size_t events = 0;
+  for (int k = 0; k < 700; ++k)
+  {
+    std::vector<double> effort(n);
+    for (std::size_t j = 0; j < n; ++j) moved[j] += 1e-3 * dq[j];
+    dynamics.inverse_dynamics(
+      moved.data(), dq.data(), std::vector<double>(n, 0.0).data(), effort.data());
+    for (std::size_t j = 0; j < n; ++j)
+      effort[j] += 0.01 * std::sin(37.0 * k + static_cast<double>(j));
+    if (k >= 400 && k < 450) effort[3] -= 10.0;
+    const auto all = both(both(moved, dq), effort);
+    shell.measure(all);
+    ASSERT_EQ(shell.update(), return_type::OK);
+    std::vector<Value> values;
+    for (const double x : all) values.push_back({x});
+    if (loop.update(values, 1.0 / rate) != ros2_dynid::ContactEvent::none) ++events;
+    const auto & found = loop.contacts();
+    EXPECT_EQ(exported.back()->get_optional<double>().value(), found.contact() ? 1.0 : 0.0);
+    history[shell.time.nanoseconds()] = {
+      list_of(loop.external(), n), list_of(found.thresholds(), n),
+      std::vector<bool>(found.beyond(), found.beyond() + n), found.contact()};
+    executor.spin_some(std::chrono::milliseconds(0));
+  }
+  ASSERT_EQ(events, 2u);
+  ASSERT_TRUE(wait([&] { return told.size() == 3; }));
+  for (std::size_t k = 1; k < 3; ++k)
+  {
+    const auto at = history.find(rclcpp::Time(told[k].header.stamp).nanoseconds());
+    ASSERT_NE(at, history.end());
+    EXPECT_EQ(told[k].contact, k == 1);
+    EXPECT_EQ(told[k].contact, at->second.contact);
+    EXPECT_THAT(told[k].external_effort, Pointwise(DoubleNear(1e-12), at->second.external));
+    EXPECT_THAT(told[k].threshold, Pointwise(DoubleNear(1e-12), at->second.thresholds));
+    EXPECT_EQ(told[k].beyond, at->second.beyond);
+  }
+  EXPECT_EQ(told[1].beyond, std::vector<bool>({false, false, false, true, false, false}));
+  ASSERT_TRUE(wait([&] { return wrench.header.stamp == shell.time; }));
+  ASSERT_TRUE(wait([&] { return efforts.header.stamp == shell.time; }));
+  EXPECT_EQ(efforts.name, shell.names);
+  EXPECT_THAT(efforts.effort, Pointwise(DoubleNear(1e-12), list_of(loop.external(), n)));
+  EXPECT_EQ(wrench.header.frame_id, tool.link);
+  std::array<double, 6> F{};
+  ASSERT_TRUE(
+    ros2_dynid::WrenchEstimator(n).update(dynamics, tool, moved.data(), loop.external(), F));
+  const auto & w = wrench.wrench;
+  const std::vector<double> sent{w.force.x,  w.force.y,  w.force.z,
+                                 w.torque.x, w.torque.y, w.torque.z};
+  EXPECT_THAT(sent, Pointwise(DoubleNear(1e-9), list_of(F.data(), 6)));
+}
+
 TEST_F(ControllersTest, the_wrist_broadcaster_exports_what_its_sensor_finds)
 {
   using geometry_msgs::msg::WrenchStamped;
@@ -549,4 +666,44 @@ TEST_F(ControllersTest, the_wrist_broadcaster_refuses_what_it_cannot_compute)
   EXPECT_FALSE(configured({{"link", "elbow"}}));
   EXPECT_FALSE(configured({{"link", link}, {"frame", "elbow"}}));
   EXPECT_FALSE(configured({{"link", link}, {"tool.mass", -1.0}}));
+}
+
+TEST(DescriptionTest, joints_are_read_as_the_urdf_has_them)
+{
+  const std::string limit = "<limit lower='-1' upper='1' velocity='1' effort='1'/>";
+  const auto description = ros2_dynid::description_of(
+    "<robot name='r'><link name='base'/><link name='a'/><link name='b'/><link name='c'/>"
+    "<link name='d'/><joint name='turn' type='revolute'><parent link='base'/><child link='a'/>"
+    "<origin xyz='0.1 -0.2 0.3' rpy='0 0 1.5707963267948966'/><axis xyz='0 0 2'/>" +
+    limit +
+    "</joint><joint name='slide' type='prismatic'><parent link='a'/><child link='b'/>"
+    "<axis xyz='0 -3 0'/>" +
+    limit +
+    "</joint><joint name='follow' type='continuous'><parent link='b'/><child link='c'/>"
+    "<mimic joint='turn' multiplier='-0.5' offset='0.25'/></joint>"
+    "<joint name='tip' type='fixed'><parent link='c'/><child link='d'/></joint></robot>");
+  std::map<std::string, ros2_dynid::DescribedJoint> joints;
+  for (const auto & joint : description) joints[joint.name] = joint;
+  ASSERT_EQ(joints.size(), 4u);
+  const auto list = [](const ros2_dynid::Vec & v) -> std::vector<double>
+  { return {v.x, v.y, v.z}; };
+  const auto near = [](std::vector<double> values) { return Pointwise(DoubleNear(1e-12), values); };
+  using ros2_dynid::DescribedMotion;
+  const auto & turn = joints["turn"];
+  EXPECT_EQ(turn.parent + " " + turn.child + turn.mimics, "base a");
+  EXPECT_EQ(turn.motion, DescribedMotion::revolute);
+  EXPECT_THAT(list(turn.axis), near({0, 0, 1}));
+  EXPECT_THAT(list(turn.origin.p), near({0.1, -0.2, 0.3}));
+  EXPECT_THAT(list(turn.origin.R.i), near({0, 1, 0}));
+  EXPECT_THAT(list(turn.origin.R.j), near({-1, 0, 0}));
+  EXPECT_THAT(list(turn.origin.R.k), near({0, 0, 1}));
+  EXPECT_EQ(joints["slide"].motion, DescribedMotion::prismatic);
+  EXPECT_THAT(list(joints["slide"].axis), near({0, -1, 0}));
+  const auto & follow = joints["follow"];
+  EXPECT_EQ(follow.motion, DescribedMotion::revolute);
+  EXPECT_EQ(follow.mimics, "turn");
+  EXPECT_EQ(follow.factor, -0.5);
+  EXPECT_EQ(follow.offset, 0.25);
+  EXPECT_EQ(joints["tip"].motion, DescribedMotion::fixed);
+  EXPECT_THROW(ros2_dynid::description_of("<robot"), std::runtime_error);
 }
