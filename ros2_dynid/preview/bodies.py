@@ -98,7 +98,7 @@ def urdf_bodies(
     if any(problem.why == NOT_FOUND for problem in problems):
         places = ", ".join(map(str, package_folders())) or "no folder of ROS packages is known"
         looked = f"meshes were looked for beside the URDF and in: {places}; add a folder: "
-        notes += (Text(looked, Option("package_path")),)
+        notes += (Text(looked, Option("package_path"), ", or the variable ROS_PACKAGE_PATH"),)
     return limit_triangles(bodies), notes
 
 

@@ -33,6 +33,8 @@ document.addEventListener("keydown", (e) => {
 // Some browsers click the button in focus when the key comes up: a space must never start anything.
 document.addEventListener("keyup", (e) => { if (e.key === " " && !typed(e)) e.preventDefault(); }, true);
 
+const alarm = html("p", { class: "alarm", id: "alarm", role: "alert" }, app);
+alarm.hidden = true;
 const stage = html("section", { class: "stage" }, app);
 const legend = html("div", { class: "legend" }, stage);
 for (const [colour, text] of [["#b9bfc6", "robot"], ["#2980e5", "plan"], ["#d9480f", "path of the tip"]]) {
@@ -234,6 +236,8 @@ async function seeRobot() {
   joint.replaceChildren();
   jogged.replaceChildren();
   robot.active.forEach((name, k) => { html("option", { value: k }, joint, name); html("option", { value: name }, jogged, name); });
+  alarm.textContent = robot.warning || "";
+  alarm.hidden = !robot.warning;
   if (robot.notes.length) note("warn", robot.notes.join("; "));
 }
 async function seePlan() {

@@ -119,10 +119,15 @@ class Scene:
     @property
     def warning(self) -> str:
         """What to know first: that collisions were not checked, or not with all links; empty if they were."""
-        if self.motion.nearest is None:
-            return "Collisions were NOT checked: the robot has no collision shapes that can be read."
-        missing = [note for note in self.notes if note.startswith(UNCHECKED)]
-        return f"Not all collisions were checked: {'; '.join(missing)}." if missing else ""
+        return warning_of(self.motion.nearest is not None, self.notes)
+
+
+def warning_of(checked: bool, notes: Sequence[object]) -> str:
+    """Return what to know first of collisions: that none is checked, or not with all links; "" if they all are."""
+    if not checked:
+        return "Collisions are NOT checked: the robot has no collision shapes that can be read."
+    missing = [str(note) for note in notes if str(note).startswith(UNCHECKED)]
+    return f"Not all collisions are checked: {'; '.join(missing)}." if missing else ""
 
 
 def skeleton_of(robot: Robot) -> Skeleton:

@@ -35,7 +35,7 @@ class Played:
 
     def __init__(self):
         look = packed_appearance(appearance(load_robot("demo3")))
-        robot = as_json({"number": 1, **look, "name": HOSTILE, "notes": []})
+        robot = as_json({"number": 1, **look, "name": HOSTILE, "notes": [], "warning": f"not checked: {HOSTILE}"})
         self.access, self.done, self.gone, self.excitation = PanelAccess("secret"), [], [], "idle"
         self.server = PanelServer(
             Address("127.0.0.1"), self.access, PanelCallbacks(lambda: robot, str, self.act, self.gone.append)
@@ -211,7 +211,7 @@ def test_what_nodes_say_stays_text_and_refusals_are_shown(panel, chromium):
         assert page.inner_text("h1") == HOSTILE
         page.click("#payload")
         until(page, "document.getElementById('log').textContent.includes('payload: refused by')")
-        for place in ("#log", "#diagnostics", "#model"):
+        for place in ("#log", "#diagnostics", "#model", "#alarm"):
             assert HOSTILE in page.inner_text(place)
         assert page.locator("img").count() == 0 and page.locator("li b").count() == 0
         for width in (1280, 400):

@@ -308,6 +308,6 @@ def test_links_without_a_mesh_are_drawn_from_the_kinematics_and_the_viewer_is_wa
     still = np.zeros((2, 3))
     motion = Trajectory(robot.active_names, through_points(np.array([0.0, 1.0]), still, still, still), "file", 50.0)
     view = scene(robot, motion, look)
-    assert view.warning == "Collisions were NOT checked: the robot has no collision shapes that can be read."
+    assert view.warning == "Collisions are NOT checked: the robot has no collision shapes that can be read."
     assert any("meshes were looked for beside the URDF and in: " in note for note in view.notes)
     assert packed_scene(view)["warning"] == view.warning

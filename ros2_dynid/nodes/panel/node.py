@@ -44,7 +44,7 @@ from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
 from ros2_dynid.preview.panel_rules import PASSED, PanelAccess, Situation, check_rehearsed, refusals
 from ros2_dynid.preview.panel_token import make_token, show_on_terminal, token_of_file
-from ros2_dynid.preview.scene import Appearance, sampled_path
+from ros2_dynid.preview.scene import Appearance, sampled_path, warning_of
 from ros2_dynid.report.build import verdict_of
 from ros2_dynid.usecases.plan import Surroundings
 from ros2_dynid.usecases.preview import robot_appearance
@@ -160,7 +160,9 @@ class Panel(ManagedNode):
         except (DynidError, OSError) as error:
             self._say("bad", str(error))
             return
-        text = as_json({"number": self._robot_number + 1, **packed_appearance(look), "notes": list(look.notes)})
+        notes = [*look.notes, *(() if look.shapes is None else look.shapes.notes)]
+        known = {"notes": list(look.notes), "warning": warning_of(look.shapes is not None, notes)}
+        text = as_json({"number": self._robot_number + 1, **packed_appearance(look), **known})
         with self._lock:
             self._look, self._robot_text = look, text
             self._robot_number += 1

@@ -217,6 +217,7 @@ def test_a_plans_rehearsal_is_passed_before_it_starts(panel):
             until(made, page, text, excitation=text)
 
     made.client.wait(lambda: page.get("/robot")[0] == 200, 20.0, "the robot's looks")
+    assert page.get("/robot")[1]["warning"].startswith("Collisions are NOT checked"), "demo3 has no shapes"
     excitation((ExcitationState.IDLE, "idle"))
     nodes.plan()
     until(made, page, "the plan", plan=1, rehearsal="")
