@@ -216,13 +216,13 @@ class Excitation(ManagedNode):
         return answer
 
     def _start(self) -> str:
-        plan = self._planner.plan
+        plan = self._plan_of_now()
         if plan is not None and self.value("require_rehearsal"):
             self._rehearsals.check(plan)
         return self._run(plan, "exciting", lambda trajectory: trajectory)
 
     def _rehearse(self) -> str:
-        plan, speed = self._planner.plan, self.value("rehearsal_speed")
+        plan, speed = self._plan_of_now(), self.value("rehearsal_speed")
         if plan is not None:
             self._rehearsals.expect(plan, speed, self._machine.settings.tracking)
         try:
@@ -237,12 +237,19 @@ class Excitation(ManagedNode):
         if reason is not None:
             self._owner.post(lambda now: Stop(now, reason[0]))
 
+    def _plan_of_now(self) -> SafePlan | None:
+        """Return the plan there is, checked for the obstacles of now, None if there is none."""
+        self._planner.obstacles.catch_up()
+        return self._planner.plan
+
     def _run(self, plan: SafePlan | None, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
         """Prepare the motion in this thread, which may take its time, and let it start."""
         machine, stops = self._machine, self._machine.stops
         robot = self._robot_that_may_move()
         if plan is None:
             raise InputError("there is no plan", "call ~/plan")
+        if plan is not self._planner.plan:
+            raise InputError("plan or obstacles have changed while the start was prepared", "start again")
         if plan.robot is not robot:
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
         sender = self._connected_sender(stops)
@@ -265,6 +272,7 @@ class Excitation(ManagedNode):
             raise InputError(*self._stop_switch.reason)
         if machine.moving:
             raise InputError(f"a motion is under way ({machine.phase.value})", "wait for its end or stop it")
+        self._planner.obstacles.catch_up()
         return robot
 
     def _connected_sender(self, stops: int) -> Sender:

@@ -49,7 +49,7 @@ class Obstacles:
         self._logger, self._value, self._folder = node.get_logger(), value, folder
         self._changed, self._base_frame, self._lock = changed, base_frame, threading.Lock()
         self._set: tuple[ObstacleEntry, ...] | None = None
-        self._scene = SceneObjects()
+        self._scene = self._heard = SceneObjects()  # what holds of the planning scene, and what it is now
         self._publisher = node.create_publisher(String, "~/obstacles", LATCHED)
         node.create_service(SetObstacles, "~/set_obstacles", self._on_set, callback_group=group)
         self._listen(node, value("planning_scene"))
@@ -73,6 +73,11 @@ class Obstacles:
         if own is None:
             own = read_entries(Path(given).expanduser()) if given else ()
         return (*own, *self._scene.entries())
+
+    def catch_up(self) -> None:
+        """Take what the planning scene told while a motion was under way."""
+        with self._lock:
+            self._follow_scene()
 
     def use_file(self) -> None:
         """Use the parameter's file again, in place of what was set."""
@@ -104,13 +109,16 @@ class Obstacles:
     def _on_scene(self, message: Any) -> None:
         try:
             with self._lock:
-                scene, notes = take_scene(self._scene, message, self._base_frame())
+                self._heard, notes = take_scene(self._heard, message, self._base_frame())
                 for note in notes:
                     self._logger.warning(f"planning scene: {note}", throttle_duration_sec=5.0)
-                if scene.entries() != self._scene.entries() and (plan := self._take(self._set, scene)):
-                    self._logger.info(f"planning scene: {plan}")
+                self._follow_scene()
         except (DynidError, OSError) as error:
             self._logger.warning(f"planning scene: {one_line(str(error))}", throttle_duration_sec=5.0)
+
+    def _follow_scene(self) -> None:
+        if self._heard.entries() != self._scene.entries() and (plan := self._take(self._set, self._heard)):
+            self._logger.info(f"planning scene: {plan}")
 
     def _take(self, own: tuple[ObstacleEntry, ...] | None, scene: SceneObjects) -> str:
         """Use these obstacles; return what they mean for the plan, or refuse them and keep those before."""

@@ -110,6 +110,7 @@ class Planner:
     def _on_plan(self, request: PlanExcitation.Request, response: PlanExcitation.Response) -> PlanExcitation.Response:
         with answering(response, self._logger), self._alone():
             robot = self._robot()
+            self.obstacles.catch_up()
             path, cond = self._found(request)
             planned = load_trajectory(path).ordered(robot.active_names)
             plan = self._checked(robot, planned)
