@@ -23,9 +23,11 @@ import numpy as np
 from ros2_dynid.atomic import committed, digest, write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import encode
+from ros2_dynid.dynamics.standing import check_standing
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import build_candidates
 from ros2_dynid.identification.estimation import estimate_parameters
+from ros2_dynid.identification.friction_columns import PLAIN
 from ros2_dynid.identification.model_file import IdentifiedModel, TorqueData, save_model, save_torque_data
 from ros2_dynid.identification.options import SENSORS, IdentifyOptions
 from ros2_dynid.identification.problem import Problem, build_problem
@@ -124,6 +126,9 @@ def pose_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
     robot = declare_sensors(robot, options)
+    if options.standing:
+        robot, options = replace(robot, standing=options.standing), replace(options, friction=PLAIN)
+        check_standing(robot)
     problem = build_problem(robot, recordings, options, report)
     if options.sensor == "found":
         sensors = find_link_sensors(compare_sensor_sides(problem, wls(problem.information, problem.prior)))

@@ -18,6 +18,7 @@ from ros2_dynid.commands.shared.arguments import (
     sort_robot,
 )
 from ros2_dynid.commands.shared.terminal import Column, print_table, print_verdict, progress_bar
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction_columns import AUTO
 from ros2_dynid.identification.options import SIGNIFICANT_SHARE, Method
 
@@ -128,6 +129,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_sensor_argument(parser)
     parser.add_argument(
+        "--standing",
+        metavar="FOOT[=sole],...",
+        default="",
+        help="feet of a robot with a floating base that stand in all recordings and whose forces are not measured: the "
+        "drives of their legs tell them; FOOT=sole takes moments too",
+    )
+    parser.add_argument(
         "--controller",
         metavar="FILE.yaml",
         help="controller gains as in ros2_control (gains: {JOINT: {p: 400, d: 30}}); didim needs them, idim-iv uses "
@@ -173,6 +181,7 @@ def request_of(args: argparse.Namespace) -> IdentifyRequest:
         sensor=args.sensor,
         controller=args.controller,
         torque_sensor=args.torque_sensor,
+        standing=parse_feet(args.standing),
     )
     return IdentifyRequest(
         robot_source(args),
@@ -184,6 +193,17 @@ def request_of(args: argparse.Namespace) -> IdentifyRequest:
         args.line,
         args.preview,
     )
+
+
+def parse_feet(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the feet of FOOT,FOOT=sole with the number of components that each takes."""
+    feet = []
+    for item in filter(None, text.split(",")):
+        name, _, kind = item.partition("=")
+        if kind not in ("", "point", "sole"):
+            raise InputError(f"--standing {item!r}", "write FOOT or FOOT=sole")
+        feet.append((name, 6 if kind == "sole" else 3))
+    return tuple(feet)
 
 
 def run(args: argparse.Namespace) -> IdentifyOutcome:

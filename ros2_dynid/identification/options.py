@@ -11,7 +11,7 @@ import numpy as np
 
 from ros2_dynid.codec import NamedChoice
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.friction_columns import AUTO, check_law
+from ros2_dynid.identification.friction_columns import AUTO, PLAIN, check_law
 from ros2_dynid.model.efforts import DRIVE, LINK, check_sensors, effort_gains, parse_sensor
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Reading
@@ -141,6 +141,7 @@ class IdentifyOptions:
     auto, or a law; prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
     which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor;
     torque_sensor: what the torques at the links hold that are recorded beside efforts: link, link+Fc and the like.
+    standing: feet that stand in all recordings, whose forces are not known, with 3 components each, or 6 of a sole.
     controller: file with the gains of the robot's own controller (sim/controller_file.py), None if it is not known.
     """
 
@@ -160,6 +161,7 @@ class IdentifyOptions:
     sensor: str = SENSORS[0]
     controller: str | None = None
     torque_sensor: str = LINK
+    standing: tuple[tuple[str, int], ...] = ()
 
     @property
     def drops_parameters(self) -> bool:
@@ -173,6 +175,8 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
+        if self.standing and self.friction not in (AUTO, PLAIN):
+            raise InputError(f"friction is {self.friction}", f"feet that stand allow {PLAIN} only: leave it out")
         second = parse_sensor(self.torque_sensor)
         if second.drive == DRIVE or not second.gravity:
             what = "at the motor" if second.gravity else "without gravity"

@@ -14,6 +14,7 @@ import numpy as np
 from ros2_dynid.codec import Plain, encode, finite_or_none
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.standing import joints_without_rows
 from ros2_dynid.identification.candidates import Candidates, Consistency
 from ros2_dynid.identification.decisions.friction_selection import Trial
 from ros2_dynid.identification.estimation import Estimation
@@ -286,9 +287,9 @@ def assemble_identification(
 
 
 def _of_measured(robot: Robot, errors: Errors) -> Errors:
-    """Return the errors without those of joints whose effort is not measured."""
-    absent = {joint.name for joint in robot.joints if joint.measured.absent}
-    return {name: error for name, error in errors.items() if name not in absent}
+    """Return the errors without those of joints that have no rows."""
+    left_out = {name for name, spent in zip(robot.active_names, joints_without_rows(robot), strict=True) if spent}
+    return {name: error for name, error in errors.items() if name not in left_out}
 
 
 def _build_outcome(

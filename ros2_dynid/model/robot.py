@@ -158,6 +158,8 @@ class Robot:
     forces: tuple[Force, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks of the reader for the user, one line each."""
+    standing: tuple[tuple[str, int], ...] = ()
+    """Feet that stand in all recordings, whose forces are not known, each with its components (standing.py)."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid robot."""

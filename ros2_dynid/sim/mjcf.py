@@ -76,8 +76,14 @@ def body_tree(robot: Robot, chi: Array, links: Sequence[str], joints: Sequence[s
     root = ET.Element("mujoco", model=robot.name)
     ET.SubElement(root, "compiler", angle="radian", balanceinertia="false", inertiafromgeom="false")
     option = ET.SubElement(root, "option", gravity=mjcf_numbers(robot.gravity))
-    bodies, hinges = [ET.SubElement(root, "worldbody")], []
+    bodies = [ET.SubElement(root, "worldbody")]
+    hinges: list[ET.Element] = []
+    if robot.floating:
+        body, hinges = _floating_body(robot, chi, bodies[0], links[robot.base_number - 1], joints)
+        bodies += [body] * robot.base_number
     for j, (joint, pose) in enumerate(zip(robot.joints, rest_poses(robot), strict=True), start=1):
+        if j <= robot.base_number:
+            continue
         x, y = pose[:3, 0], pose[:3, 1]
         body = ET.SubElement(
             bodies[joint.parent],
@@ -87,14 +93,39 @@ def body_tree(robot: Robot, chi: Array, links: Sequence[str], joints: Sequence[s
             xyaxes=mjcf_numbers([*x, *y]),
         )
         parameters = by_joint(robot, chi)[j - 1]
-        M, c, I = rigid_body(parameters)
-        full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
-        ET.SubElement(body, "inertial", pos=mjcf_numbers(c), mass=f"{M:.17g}", fullinertia=mjcf_numbers(full))
+        _add_inertia(body, parameters)
         kind = "slide" if joint.sigma == PRISMATIC else "hinge"
         armature = f"{max(parameters[IA], 0.0):.17g}"
         hinges.append(ET.SubElement(body, "joint", name=joints[j - 1], type=kind, axis="0 0 1", armature=armature))
         bodies.append(body)
     return MjcfTree(root, option, tuple(bodies), tuple(hinges))
+
+
+def _add_inertia(body: ET.Element, parameters: Array) -> None:
+    M, c, I = rigid_body(parameters)
+    full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
+    ET.SubElement(body, "inertial", pos=mjcf_numbers(c), mass=f"{M:.17g}", fullinertia=mjcf_numbers(full))
+
+
+def _floating_body(
+    robot: Robot, chi: Array, world: ET.Element, link: str, joints: Sequence[str]
+) -> tuple[ET.Element, list[ET.Element]]:
+    """Return the body of a floating base and its six joints: MuJoCo has no massless bodies, but bodies with many."""
+    number = robot.base_number
+    rest = frames(open_tree(robot), np.zeros((1, robot.n)))[0]
+    T = rest[number - 1]
+    body = ET.SubElement(
+        world, "body", name=link, pos=mjcf_numbers(T[:3, 3]), xyaxes=mjcf_numbers([*T[:3, 0], *T[:3, 1]])
+    )
+    _add_inertia(body, by_joint(robot, chi)[number - 1])
+    elements = []
+    for joint, name, frame in zip(robot.joints[:number], joints[:number], rest, strict=False):
+        axis, at = T[:3, :3].T @ frame[:3, 2], T[:3, :3].T @ (frame[:3, 3] - T[:3, 3])
+        kind = "slide" if joint.sigma == PRISMATIC else "hinge"
+        elements.append(
+            ET.SubElement(body, "joint", name=name, type=kind, axis=mjcf_numbers(axis), pos=mjcf_numbers(at))
+        )
+    return body, elements
 
 
 def rest_poses(robot: Robot) -> list[Array]:

@@ -79,7 +79,7 @@ def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:
         if np.isfinite(limits.lower) and np.isfinite(limits.upper) and limits.lower < limits.upper:
             element.set("limited", "true")
             element.set("range", mjcf_numbers((limits.lower, limits.upper)))
-        if j in following:
+        if j in following or j <= robot.base_number:
             continue
         motor = ET.SubElement(actuators, "motor", name=joint.name, joint=joint.name)
         if np.isfinite(limits.effort) and limits.effort > 0:

@@ -213,6 +213,9 @@ def robot_and_shapes(
 ) -> tuple[Robot, Shapes | None]:
     """Return the robot and what must not collide; for `planning`, with the joint ranges that close links leave it."""
     robot = source.load()
+    if planning and robot.floating:
+        hint = "hang or hold the robot by its base, and leave the floating base out"
+        raise InputError("nothing drives a floating base: no motion can be planned for it", hint, robot.name)
     file: Path | None = None
     chain = source.chain
     with contextlib.ExitStack() as stack:

@@ -65,6 +65,15 @@ def request(line):
         ("preview m.yaml arm.urdf", PreviewRequest("m.yaml", PLAIN)),
         ("report out", ReportRequest(("out",))),
         (
+            "identify arm.urdf a --standing left,right=sole",
+            IdentifyRequest(
+                PLAIN,
+                ("a",),
+                options=IdentifyOptions(standing=(("left", 3), ("right", 6))),
+                command="dynid identify arm.urdf a --standing left,right=sole",
+            ),
+        ),
+        (
             "check a arm.urdf --floating-base --base /odom --contact left=/l --contact right",
             CheckRequest(
                 RobotSource("arm.urdf", floating_base=True),

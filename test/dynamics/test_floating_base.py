@@ -24,6 +24,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import LINK, standard_vector
+from ros2_dynid.usecases.mjcf import mjcf_files
+from ros2_dynid.usecases.plan import PlanRequest, plan
+from ros2_dynid.usecases.robot_source import RobotSource
 from urdf_oracle import exact_urdf, example_urdfs, inertial_only
 
 URDFS = {path.name: path for path in example_urdfs()}
@@ -180,3 +183,25 @@ def test_angles_go_on_over_a_turn_and_a_robot_on_its_nose_is_refused():
         base_positions(np.zeros((1, 3)), Rotation.from_euler("y", 1.55).as_quat()[None])
     with pytest.raises(InputError, match="shapes"):
         base_positions(np.zeros((2, 3)), np.zeros((2, 3)))
+
+
+def test_the_exported_mjcf_moves_as_the_robot_does(tmp_path):
+    """Six joints without motors, whose inverse dynamics in MuJoCo are ours."""
+    robot = load_robot(GO2_MJCF, floating_base=True)
+    chi = standard_vector(robot, {name: v for name, v in robot.parameters.items() if not name.startswith("Fc")})
+    files = mjcf_files(robot, chi).files
+    model = mujoco.MjModel.from_xml_string(next(iter(files.values())).decode())
+    assert (model.nv, model.nu) == (18, 12)
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_LIMIT
+    data = mujoco.MjData(model)
+    motion = np.random.default_rng(2).uniform(-1, 1, size=(3, 1, 18))
+    data.qpos[:], data.qvel[:], data.qacc[:] = motion[:, 0]
+    mujoco.mj_inverse(model, data)
+    tau = inverse_dynamics(robot, chi, *motion)[0]
+    assert np.abs(tau - data.qfrc_inverse).max() <= 1e-9 * np.abs(tau).max()
+
+
+def test_no_motion_is_planned_for_a_floating_base(tmp_path):
+    source = RobotSource(str(URDFS["go2.urdf"]), floating_base=True)
+    with pytest.raises(InputError, match="nothing drives a floating base"):
+        plan(PlanRequest(source, str(tmp_path / "plan.yaml")))

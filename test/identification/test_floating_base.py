@@ -12,6 +12,7 @@ import pytest
 from ros2_dynid.dynamics.floating_base import contact_efforts
 from ros2_dynid.dynamics.kinematics import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.standing import check_standing
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.from_recordings import identify_payload
 from ros2_dynid.identification.options import IdentifyOptions
@@ -48,8 +49,11 @@ def motion(seed):
     return t, q, dq, ddq
 
 
-def recording(seed, chi, contacts=FEET):
-    """Return noisy samples of a robot that the forces of its contacts carry: of the least norm that does."""
+def recording(seed, chi, contacts=FEET, *, measured=True):
+    """Return noisy samples of a robot that the forces of its contacts carry: of the least norm that does.
+
+    measured: whether the forces are known.
+    """
     rng = np.random.default_rng(seed + 100)
     t, q, dq, ddq = motion(seed)
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
@@ -60,7 +64,8 @@ def recording(seed, chi, contacts=FEET):
     tau[:, 6:] += 0.1 * rng.normal(size=(len(t), 12))
     q = q + NOISE * rng.normal(size=q.shape)
     force = (force[:, :, 0] + 0.5 * rng.normal(size=force.shape[:2])).reshape(len(t), len(contacts), width)
-    for k, link in enumerate(contacts):
+    tau[:, :6] *= measured
+    for k, link in enumerate(contacts if measured else ()):
         tau += contact_efforts(ROBOT, q, link, np.pad(force[:, k], ((0, 0), (0, 6 - width))))
     return Samples(t, ROBOT.active_names, q, tau=tau)
 
@@ -85,6 +90,28 @@ def test_parameters_are_within_their_error_bars(sensor, contacts, count):
     assert z.shape == (3, count)
     assert np.mean(np.abs(z) < 3.0) >= 0.95
     assert np.sqrt(np.mean(z**2)) > 0.3  # and the bars are not simply wide
+
+
+def test_the_drives_tell_the_forces_of_feet_that_stand():
+    """All feet stand, and no force is measured: the six rows of the base hold the drives' friction too."""
+    chi = standard_vector(ROBOT, LINKS | DRIVES)
+    options = IdentifyOptions(standing=tuple((foot, 3) for foot in FEET))
+    z = []
+    for seed in range(3):
+        problem = pose_problem(ROBOT, [recording(seed, chi, measured=False)], options, ignore_progress)
+        assert np.all(problem.information.rows[:6] > 100) and not problem.information.rows[6:].any()
+        estimate = wls(problem.information, problem.prior)
+        known = estimate.base_identified & (estimate.base_std < 1e3)
+        z.append((estimate.base - problem.base.values(problem.robot, chi))[known] / estimate.base_std[known])
+        assert known.sum() > 100
+    assert np.mean(np.abs(np.concatenate(z)) < 3.0) >= 0.95
+    # a mass at the very point where a foot stands is carried by the ground, and nothing else feels it
+    assert estimate.rank == problem.information.size - len(FEET)
+    for feet, words in (((("nose", 3),), "no foot 'nose'"), ((("FL_foot", 2),), "2 components")):
+        with pytest.raises(InputError, match=words):
+            check_standing(replace(ROBOT, standing=feet))
+    with pytest.raises(InputError, match="base does not float"):
+        check_standing(replace(load_robot(GO2), standing=(("FL_foot", 3),)))
 
 
 def test_the_whole_identification_without_torque_sensors():

@@ -22,6 +22,7 @@ from ros2_dynid.codegen.backend import fast_inverse_dynamics, regressor_function
 from ros2_dynid.dynamics.friction import active_terms, column_and_shape, frictionless, term_column
 from ros2_dynid.dynamics.kinematics import random_positions
 from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.dynamics.standing import contact_shares, joints_without_rows, take_contacts_out
 from ros2_dynid.identification.friction_columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -266,10 +267,16 @@ class _RowMaker:
         Y = self._regressor()(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         tau = np.ascontiguousarray(prepared.tau[part].T)
         W = np.zeros((b + self._delay, n, m))
+        if robot.standing:
+            if lowpass is not None:
+                put_signs(robot, Y, prepared.q[part], prepared.sign[part])
+            shares = contact_shares(robot, prepared.q[part])
+            Y, tau = take_contacts_out(shares, Y), take_contacts_out(shares, tau)
         if lowpass is None:
             Y.take(self._columns, axis=0, out=W[:b], mode="clip")  # which needs no copy before
         else:
-            put_signs(robot, Y, prepared.q[part], prepared.sign[part])
+            if not robot.standing:
+                put_signs(robot, Y, prepared.q[part], prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
             W[:b].reshape(b * n, m)[self._nonzero] = lowpass(entries, m)
         if self._slope is not None:
@@ -295,11 +302,6 @@ def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iter
             yield waiting.popleft().result()
 
 
-def _absent(robot: Robot) -> list[bool]:
-    """Return which joints' efforts are not measured, by active joint."""
-    return [robot.joints[j - 1].measured.absent for j in robot.active]
-
-
 def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     """Return, shape (n, b), where the torque of a joint depends on a column of the regressor at all."""
     stored, key = _dependence.setdefault(robot, {}), tuple(columns)
@@ -307,9 +309,12 @@ def find_dependence(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
         rng = np.random.default_rng(0)
         q = random_positions(robot, rng, 64, 2.0)
         dq, ddq = rng.uniform(-2.0, 2.0, (2, *q.shape))
-        Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
+        Y = regressor(robot, q, dq, ddq)[:, :, list(columns)]
+        if robot.standing:
+            Y = take_contacts_out(contact_shares(robot, q, bent=False), Y.transpose(2, 1, 0)).transpose(2, 1, 0)
+        Y = np.abs(Y)
         stored[key] = np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
-        stored[key][_absent(robot)] = False
+        stored[key][list(joints_without_rows(robot))] = False
     return stored[key].copy()
 
 
@@ -382,9 +387,9 @@ def find_fast_and_still(
     row is left out if slow samples make up too much of its kernel. Efforts without Fc are kept.
     """
     keep, still = _find_fast_and_still(robot, prepared, window, lowpass, thresholds or RowThresholds())
-    absent = _absent(robot)
-    if any(absent):
-        keep[absent] = still[absent] = False
+    spent = list(joints_without_rows(robot))
+    if any(spent):
+        keep[spent] = still[spent] = False
     return keep, still
 
 

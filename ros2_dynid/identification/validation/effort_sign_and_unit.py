@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.newton_euler import gravity_torque
+from ros2_dynid.dynamics.standing import joints_without_rows
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.problem import Problem
@@ -176,8 +177,7 @@ def project_out(columns: Array, others: Array) -> Array:
 
 def unforced_joints(robot: Robot) -> NDArray[np.bool_]:
     """Return which active joints have no effort of their own, shape (n,): a floating base's, and those not measured."""
-    joints = [robot.joints[j - 1] for j in robot.active]
-    return np.array([k < robot.base_number or joint.measured.absent for k, joint in enumerate(joints)])
+    return np.array([k < robot.base_number or spent for k, spent in enumerate(joints_without_rows(robot))])
 
 
 def gather_effort_evidence(

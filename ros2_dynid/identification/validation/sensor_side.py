@@ -87,7 +87,7 @@ def compare_sensor_sides(
     folds: list[Fold] | None = None
     sides = {}
     for k, (j, name) in enumerate(zip(robot.active, robot.active_names, strict=True)):
-        if robot.joints[j - 1].measured_drive != DRIVE:
+        if robot.joints[j - 1].measured_drive != DRIVE or not len(information.columns[k]):
             continue
         places = {part: leaders.index(f"{part}{j}") for part in DRIVE if f"{part}{j}" in leaders}
         share = _largest_viscous_share(information, estimate, k, places.get("Fv"))
