@@ -36,6 +36,22 @@ GO2_MJCF = DATA / "go2" / "robot.xml"
 N = 6
 
 
+def _leg(name, x, y):
+    return f"""<body name="{name}_thigh" pos="{x} {y} 0"><joint name="{name}_hip" axis="0 1 0" damping="0.3" armature="0.02"/>
+      <inertial pos="0.01 0 -0.1" mass="0.6" diaginertia=".004 .004 .001"/>
+      <body name="{name}_calf" pos="0 0 -0.2"><joint name="{name}_knee" axis="0 1 0" damping="0.3" armature="0.02"/>
+        <inertial pos="0 0 -0.1" mass="0.3" diaginertia=".002 .002 .0005"/>
+        <geom type="sphere" size="0.02" pos="0 0 -0.2"/><site name="{name}" pos="0 0 -0.2"/></body></body>"""
+
+
+LEGS = {"fl": (0.2, 0.1), "fr": (0.2, -0.1), "rl": (-0.2, 0.1), "rr": (-0.2, -0.1)}
+STANDING = f"""<mujoco><option timestep="0.001" integrator="implicitfast"/><worldbody><geom type="plane" size="5 5 1"/>
+  <body name="trunk" pos="0 0 0.37"><freejoint/><inertial pos="0.02 0.01 0" mass="5" diaginertia=".1 .2 .25"/>
+  {"".join(_leg(name, *at) for name, at in LEGS.items())}</body></worldbody>
+  <actuator>{"".join(f'<motor joint="{name}_{joint}"/>' for name in LEGS for joint in ("hip", "knee"))}
+  </actuator></mujoco>"""
+
+
 class FreeFlyer:
     """The same URDF in Pinocchio with a free-flyer, and random motion of the base in its own frame."""
 
@@ -205,3 +221,50 @@ def test_no_motion_is_planned_for_a_floating_base(tmp_path):
     source = RobotSource(str(URDFS["go2.urdf"]), floating_base=True)
     with pytest.raises(InputError, match="nothing drives a floating base"):
         plan(PlanRequest(source, str(tmp_path / "plan.yaml")))
+
+
+def test_contacts_of_a_standing_robot_in_mujoco(tmp_path):
+    """Drives and the forces that MuJoCo's contacts exert make the torque of the model, step by step."""
+    file = tmp_path / "standing.xml"
+    file.write_text(STANDING)
+    robot, model = load_robot(file, floating_base=True), mujoco.MjModel.from_xml_path(str(file))
+    data, chi = mujoco.MjData(model), standard_vector(robot)
+    data.qpos[7:] = np.tile((0.4, -0.8), 4)
+    rng = np.random.default_rng(3)
+    motion, felt, touches = [], [], []
+    for step in range(400):
+        posture = np.tile((0.4, -0.8), 4) + 0.1 * np.sin(0.02 * step + np.arange(8))
+        data.ctrl[:] = 60 * (posture - data.qpos[7:]) - 1.0 * data.qvel[6:] + 0.2 * rng.normal(size=8)
+        mujoco.mj_step1(model, data)
+        mujoco.mj_step2(model, data)
+        if step < 200 or step % 20:
+            continue
+        mujoco.mj_forward(model, data)
+        q, v, a = data.qpos, data.qvel, data.qacc
+        turn = Rotation.from_quat(np.roll(q[3:7], -1))
+        base = base_positions(q[None, :3], turn.as_quat()[None])
+        twist, change = (np.r_[turn.inv().apply(x[:3]), x[3:6]] for x in (v, a))
+        rates = base_motion(base, twist[None], change[None])
+        motion.append([np.r_[one[0], rest] for one, rest in zip((base, *rates), (q[7:], v[6:], a[6:]), strict=True)])
+        tau = np.r_[np.zeros(6), data.ctrl]
+        touches.append(data.ncon)
+        for k in range(data.ncon):
+            contact, own = data.contact[k], np.zeros(6)
+            mujoco.mj_contactForce(model, data, k, own)
+            link = list(LEGS)[[site_of(model, name) for name in LEGS].index(model.geom_bodyid[contact.geom[1]])]
+            site = data.site(link)
+            force = contact.frame.reshape(3, 3).T @ own[:3]
+            moment = np.cross(contact.pos - site.xpos, force)
+            R = site.xmat.reshape(3, 3)
+            wrench = np.r_[R.T @ force, R.T @ moment]
+            tau += contact_efforts(robot, motion[-1][0][None], link, wrench[None])[0]
+        felt.append(tau)
+    assert min(touches) >= 2 and max(touches) == 4
+    q, dq, ddq = np.array(motion).transpose(1, 0, 2)
+    expected = inverse_dynamics(robot, chi, q, dq, ddq)
+    assert np.abs(np.array(felt) - expected).max() <= 1e-9 * np.abs(expected).max()
+
+
+def site_of(model, name):
+    """Return the number of the body that has this site."""
+    return model.site(name).bodyid[0]
