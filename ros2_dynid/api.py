@@ -22,6 +22,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.plan import Plan, PlanOptions
 from ros2_dynid.excitation.plan import plan as plan_excitation
+from ros2_dynid.excitation.standing_poses import standing_poses as plan_standing_poses
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
 from ros2_dynid.identification.loads import from_recordings
 from ros2_dynid.identification.loads.payload_fit import Payload
@@ -62,6 +63,7 @@ __all__ = [
     "load_trajectory",
     "make_torque_function",
     "plan_excitation",
+    "plan_standing_poses",
     "read_recording",
     "roll_out",
     "save_trajectory",

@@ -25,6 +25,7 @@ import pytest
 
 from pages import COMMANDS, ROOT, anchors, blocks, inline_code, links, logical_lines, pages
 from ros2_dynid.cli import build_parser, command_names
+from urdf_oracle import example_urdfs
 from zygote import CLIENT
 
 NOT_RUN = {
@@ -34,6 +35,7 @@ NOT_RUN = {
     "dynid identify robot.urdf multisine.csv": "takes a minute; test/identification/servo runs it",
     "dynid rollout": "needs the model of that; the same",
     "dynid export result --to": "needs the model of that; test/codegen/test_servo_export.py runs it",
+    "dynid identify go2.urdf": "needs a robot on legs; test/identification/test_floating_base.py runs it",
     "dynid bench": "takes minutes and needs peers; what it measures is tested elsewhere",
     "dynid replay": "needs ROS nodes that listen; test/nodes runs it",
     "dynid fleet": "needs a cluster; the page runs it on this machine",
@@ -56,6 +58,7 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
     "docs/tutorial_from_bag.md": {},
     "docs/robot_files.md": {"robot.urdf": "two_arms.urdf"},
     "docs/excitation.md": {name: name for name in ("robot.urdf", "robot.yaml", "shapes.yaml")},
+    "docs/floating_base.md": {"go2.urdf": "go2.urdf"},
     "docs/recordings.md": {
         "arm.urdf": "robot.urdf",
         "log.csv": "log.csv",
@@ -162,6 +165,7 @@ def fill(folder: Path) -> Path:
     arguments = "identify robot.urdf recording --validate validation --standard -o result"
     run([sys.executable, "-m", "ros2_dynid.cli", *arguments.split()], folder)
     (folder / "two_arms.urdf").write_text(TWO_ARMS)
+    shutil.copy(next(path for path in example_urdfs() if path.name == "go2.urdf"), folder / "go2.urdf")
     log_files(folder)
     lifted = "base: [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1.2], [0, 0, 0, 1]]\n"
     (folder / "robot.yaml").write_text((ROOT / "config/robots/demo3.yaml").read_text() + lifted)

@@ -37,7 +37,8 @@ N = 6
 
 
 def _leg(name, x, y):
-    return f"""<body name="{name}_thigh" pos="{x} {y} 0"><joint name="{name}_hip" axis="0 1 0" damping="0.3" armature="0.02"/>
+    return f"""<body name="{name}_thigh" pos="{x} {y} 0">
+      <joint name="{name}_hip" axis="0 1 0" damping="0.3" armature="0.02"/>
       <inertial pos="0.01 0 -0.1" mass="0.6" diaginertia=".004 .004 .001"/>
       <body name="{name}_calf" pos="0 0 -0.2"><joint name="{name}_knee" axis="0 1 0" damping="0.3" armature="0.02"/>
         <inertial pos="0 0 -0.1" mass="0.3" diaginertia=".002 .002 .0005"/>
