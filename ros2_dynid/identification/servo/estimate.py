@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.servo.drive import BIAS, COMPLIANCE, DELAY, OWN, REACH, Drives, Term
 from ros2_dynid.identification.servo.fit import (
     Batch,
@@ -28,7 +28,7 @@ from ros2_dynid.identification.servo.fit import (
 from ros2_dynid.identification.servo.recording import ServoRecording, StretchOptions, fitting_length, servo_recording
 from ros2_dynid.identification.servo.rigid_terms import a_priori_links
 from ros2_dynid.model.friction_kinds import FrictionKind
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 from ros2_dynid.progress import Progress
 from ros2_dynid.recording.samples import Samples
 
@@ -102,6 +102,7 @@ def refuse_useless(robot: Robot, samples: Samples) -> None:
     if samples.q_r is None:
         hint = "add columns NAME.reference (or q_r), the positions that were commanded"
         raise InputError("the recording has neither efforts nor references", hint, samples.source)
+    _refuse_other_units(robot, samples)
     known = np.isfinite(samples.q_r) & np.isfinite(samples.q)
     for j, name in enumerate(robot.active_names):
         u, y = samples.q_r[known[:, j], j], samples.q[known[:, j], j]
@@ -121,6 +122,17 @@ def refuse_useless(robot: Robot, samples: Samples) -> None:
         names = robot.active_names
         what = f"the positions of {names[j]!r} follow the references of {names[other]!r}"
         raise InputError(what, "put positions and references into one joint order", samples.source)
+
+
+def _refuse_other_units(robot: Robot, samples: Samples) -> None:
+    """Refuse angles that are a turn or more beyond a joint's limits: degrees, shares of the range or encoder counts."""
+    for j, (name, joint) in enumerate(zip(robot.active_names, robot.active, strict=True)):
+        limits, q = robot.joints[joint - 1].limits, samples.q[:, j]
+        reach, farthest = max(-limits.lower, limits.upper), float(np.nanmax(np.abs(q), initial=0.0))
+        if robot.joints[joint - 1].sigma == REVOLUTE and farthest > reach + 2.0 * np.pi:
+            what = f"the positions of {name!r} reach {farthest:.4g}, its limit is {reach:.4g} rad"
+            hint = Text("if they are degrees, give ", Option("angle_unit", "deg"), "; else convert them to radians")
+            raise InputError(what, hint, samples.source)
 
 
 def moved_joints(samples: Samples) -> NDArray[np.bool_]:

@@ -200,7 +200,7 @@ def drive_text(row: DriveRow) -> str:
         text("armature", row.armature, "kg.m^2"),
         text("damping", row.damping, "N.m.s/rad"),
         text("Coulomb friction", row.coulomb, "N.m"),
-        *(text(name, value, "") for name, value in row.terms.items()),
+        *(text(name, value, FrictionKind[name.partition("(")[0]].units[0]) for name, value in row.terms.items()),
         text("bias", row.bias, "mrad", 1e3),
         text("delay", row.delay, "ms", 1e3),
     ]

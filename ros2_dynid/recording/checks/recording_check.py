@@ -138,8 +138,12 @@ def _missing_signals(samples: Samples) -> list[RecordingProblem]:
         problems.append(RecordingProblem("missing_position", RED, what, "record joint states with positions"))
     if samples.tau is None:
         what = "no effort was recorded"
-        do = "enable the effort state interface of the driver; without efforts nothing can be identified"
-        problems.append(RecordingProblem("missing_effort", RED, what, do))
+        if samples.q_r is None:
+            do = "enable the effort state interface of the driver; without efforts and references nothing is identified"
+            problems.append(RecordingProblem("missing_effort", RED, what, do))
+        else:
+            do = "references and positions tell the drives; to identify the links, record efforts too"
+            problems.append(RecordingProblem("missing_effort", YELLOW, what, do))
     if samples.dq is None:
         what = "no velocity was recorded"
         do = "velocities will be derived from positions, which needs a good filter; enable the interface if it exists"

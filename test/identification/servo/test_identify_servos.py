@@ -20,7 +20,7 @@ from ros2_dynid.identification.servo.rigid_terms import a_priori_links
 from ros2_dynid.identification.servo.simulation import simulate_samples
 from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Joint, Robot
+from ros2_dynid.model.robot import Joint, Limits, Robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.mjcf import mjcf
@@ -132,6 +132,15 @@ def test_useless_recordings_are_refused(samples: Samples, change, what: str) -> 
     """A recording that tells nothing of the drives gets one line that says why."""
     with pytest.raises(InputError, match=what):
         identify(ROBOT, [change(samples)])
+
+
+def test_positions_turns_beyond_the_limits_are_in_another_unit(samples: Samples) -> None:
+    """LeRobot's data sets hold degrees, or percents of the range."""
+    limited = replace(ROBOT, joints=tuple(replace(joint, limits=Limits(-1.5, 1.5)) for joint in ROBOT.joints))
+    assert np.abs(samples.q).max() < 1.5
+    other = replace(samples, q=np.degrees(samples.q), q_r=np.degrees(samples.q_r))
+    with pytest.raises(InputError, match=r"its limit is 1\.5 rad; if they are degrees, give angle_unit: deg"):
+        identify(limited, [other])
 
 
 def test_gaps_are_borne(samples: Samples) -> None:

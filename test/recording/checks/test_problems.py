@@ -50,6 +50,12 @@ def test_the_row_of_a_joint():
     assert levels["missing_velocity", "a"] == YELLOW and levels["missing_position", "a"] == RED
 
 
+def test_references_make_up_for_efforts():
+    samples = good()
+    found = check_samples(replace(samples, tau=None, q_r=samples.q + 0.1), ROBOT)
+    assert kinds(found) == {("missing_effort", None, YELLOW)}
+
+
 def test_more_problems_change_the_verdict_and_the_rows():
     t = np.arange(2000) / 100
     q = np.column_stack((np.sin(t), np.cos(1.3 * t)))
