@@ -26,6 +26,10 @@ from ros2_dynid.usecases.robot_source import RobotSource
 FLAGS = ("essential", "standard", "consistent")
 
 
+NOT_ASKED = {"base", "contacts"}
+"""How floating bases are read, which requests cannot say: those that a recording has are found."""
+
+
 def identify_request(
     request: Identify.Goal | IdentifyRecording.Request,
     robot: RobotSource,
@@ -67,7 +71,7 @@ def _plain_options(message: OptionsMessage, sensor: str) -> dict[str, Plain]:
     """Return the options that were given, by their names in the use case."""
     units = {unit: f"{unit}_unit" for unit in _names(Units)}
     given_units = given_fields(message, units.values())
-    reading = given_fields(message, _names(Reading) - {"topic", "columns", "units"})
+    reading = given_fields(message, _names(Reading) - {"topic", "columns", "units"} - NOT_ASKED)
     reading |= {"units": {unit: given_units[field] for unit, field in units.items() if field in given_units}}
     if message.topics:
         reading["topic"] = list(message.topics)
