@@ -707,3 +707,30 @@ TEST(DescriptionTest, joints_are_read_as_the_urdf_has_them)
   EXPECT_EQ(joints["tip"].motion, DescribedMotion::fixed);
   EXPECT_THROW(ros2_dynid::description_of("<robot"), std::runtime_error);
 }
+
+TEST(DescriptionTest, efforts_are_read_where_every_joint_measures_them)
+{
+  const auto described = [](const std::vector<std::string> & measured)
+  {
+    std::string joints, hardware = "<hardware><plugin>none</plugin></hardware>";
+    for (const std::string name : {"a", "b"})
+    {
+      joints += "<joint name='" + name + "' type='revolute'><parent link='base'/><child link='" +
+                name + "_link'/><limit lower='-1' upper='1' velocity='1' effort='1'/></joint>" +
+                "<link name='" + name + "_link'/>";
+      hardware += "<joint name='" + name + "'><state_interface name='position'/>";
+      for (const auto & one : measured)
+        if (one == name) hardware += "<state_interface name='effort'/>";
+      hardware += "</joint>";
+    }
+    return "<robot name='r'><link name='base'/>" + joints +
+           "<ros2_control name='x' type='system'>" + hardware + "</ros2_control></robot>";
+  };
+  const std::vector<std::string> names{"a", "b"}, two{"position", "velocity"},
+    three{"position", "velocity", "effort"};
+  EXPECT_EQ(ros2_dynid::state_kinds(true, names, described({"a", "b"})), three);
+  EXPECT_EQ(ros2_dynid::state_kinds(true, names, described({"b"})), two);
+  EXPECT_EQ(ros2_dynid::state_kinds(true, names, described({})), two);
+  EXPECT_EQ(ros2_dynid::state_kinds(true, names, ""), two);
+  EXPECT_EQ(ros2_dynid::state_kinds(false, names, described({"a", "b"})), two);
+}
