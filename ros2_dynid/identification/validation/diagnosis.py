@@ -48,7 +48,7 @@ from ros2_dynid.identification.validation.gravity_share import (
     find_gravity_share,
 )
 from ros2_dynid.identification.validation.mounting import MOUNTING, MountingThresholds, check_mounting
-from ros2_dynid.model.efforts import MeasuredEffort
+from ros2_dynid.model.efforts import DRIVE, MeasuredEffort
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -153,10 +153,11 @@ def _find_other_gravity(
     problem: Problem, evidence: Sequence[EffortEvidence], thresholds: DiagnosisThresholds
 ) -> GravityShare | None:
     """Return a share of gravity that is not all of it; not looked for where an effort follows the a priori gravity."""
-    near = 1.0 + thresholds.gravity.distance
-    if any(joint.follows_gravity(thresholds.efforts) and is_within(joint.gravity_scale, near) for joint in evidence):
+    following = [joint for joint in evidence if joint.follows_gravity(thresholds.efforts)]
+    if any(is_within(joint.gravity_scale, 1.0 + thresholds.gravity.distance) for joint in following):
         return None
-    return find_gravity_share(problem, thresholds.gravity)
+    clearest = max(following, key=lambda joint: joint.gravity_r, default=EffortEvidence())
+    return find_gravity_share(problem, thresholds.gravity, by_masses=clearest.gravity_scale)
 
 
 def _check_absent_gravity(robot: Robot, share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:
@@ -167,6 +168,9 @@ def _check_absent_gravity(robot: Robot, share: GravityShare | None, thresholds: 
     what = f"the efforts do not hold gravity ({share}); torque error on stretches left out: {errors}"
     option = _sensor_option(robot, lambda one: replace(one, gravity=False))
     hint = Text("if the robot compensates it itself, say so: ", option)
+    if all(robot.joints[j - 1].measured.drive == DRIVE for j in robot.active):
+        at_link = _sensor_option(robot, lambda one: replace(one, drive=(), missing=0.0, current=False, gravity=False))
+        hint = Text(hint, ", or with torque sensors at the links: ", at_link)
     return Finding("gravity", (), what, hint, False)
 
 

@@ -30,7 +30,9 @@ class GravityThresholds:
     standard errors of the gain on stretches left out (recordings with gravity have -3 to -7 of them without it, the
     same less their gravity 1.4 to 8); scatter: standard deviations between the share and 1, so that chance makes it in
     one of ten thousand; distance: shares nearer to 1 are within what errors of a model make of it (a Panda's link
-    torques: 1.2); absent: a smaller share is none, since controllers that compensate gravity are that good.
+    torques: 1.2); absent: a smaller share is none, since controllers that compensate gravity are that good;
+    confirmed: standard deviations between the share and 1 where the a priori masses say the same share, within two
+    standard deviations, which chance makes of one in a hundred, and of wrong masses seldom at all.
     """
 
     blocks: int = 10
@@ -40,6 +42,7 @@ class GravityThresholds:
     scatter: float = 4.0
     distance: float = 0.25
     absent: float = 0.05
+    confirmed: float = 2.5
 
 
 GRAVITY = GravityThresholds()
@@ -69,8 +72,13 @@ class GravityShare:
         return f"{self.share:.2f} +- {self.std:.2f} of it fits best"
 
 
-def find_gravity_share(problem: Problem, thresholds: GravityThresholds = GRAVITY) -> GravityShare | None:
-    """Return the share of gravity in the efforts where it is clearly not all of it, None otherwise."""
+def find_gravity_share(
+    problem: Problem, thresholds: GravityThresholds = GRAVITY, *, by_masses: float = np.nan
+) -> GravityShare | None:
+    """Return the share of gravity in the efforts where it is clearly not all of it, None otherwise.
+
+    by_masses: the share that the a priori masses say, NaN if none.
+    """
     if not np.any(problem.robot.gravity):
         return None
     blocks = _block_triangles(problem, thresholds)
@@ -82,10 +90,14 @@ def find_gravity_share(problem: Problem, thresholds: GravityThresholds = GRAVITY
     gains_without, gains = (_is_clear_gain(errors[0], other, thresholds) for other in errors[1:])
     if abs(share) <= thresholds.absent:  # no gravity at all, which has to be better itself: else any share fits
         gains = gains_without
-    if not (gains_without or gains):
+    asked = abs(1.0 - by_masses) >= thresholds.distance
+    if not (gains_without or gains or asked):
         return None
     std = float(np.sqrt((len(blocks) - 1) * np.var([_best_share(remainder) for remainder in remainders])))
-    if abs(1.0 - share) < max(thresholds.distance, thresholds.scatter * std):
+    confirmed = asked and abs(share - by_masses) <= 2.0 * std and np.sum(errors[2]) <= np.sum(errors[0])
+    if not (gains_without or gains or confirmed):
+        return None
+    if abs(1.0 - share) < max(thresholds.distance, (thresholds.confirmed if confirmed else thresholds.scatter) * std):
         return None
     size = np.sqrt(sum(float(part.tau @ part.tau) for part in blocks))
     return GravityShare(share, std, *(float(np.sqrt(np.sum(squares)) / size) for squares in errors))

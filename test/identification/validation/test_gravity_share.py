@@ -9,18 +9,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recordings import simulated, simulated_truth
+from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.commands.shared.arguments import as_flag
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import diagnose
 from ros2_dynid.identification.validation.gravity_share import GRAVITY, find_gravity_share
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import with_gravity
 from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import ignore_progress
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.usecases.check import check_recording
 
 
@@ -67,10 +70,30 @@ def test_check_and_identify_name_efforts_without_gravity_and_the_advice_helps():
     assert "do not hold gravity" in str(problem.what) and problem.level == "yellow"
     before = identify(robot, [samples]).outcome
     assert any("do not hold gravity" in str(remark.text) for remark in before.verdict)
-    assert problem.do.render(as_flag).endswith("--sensor motor-gravity")
+    said = "say so: --sensor motor-gravity, or with torque sensors at the links: --sensor link-gravity"
+    assert problem.do.render(as_flag).endswith(said)
     after = identify(robot, [samples], options=IdentifyOptions(sensor="motor-gravity")).outcome
     assert after.validation["all"].relative < 0.5 * before.validation["all"].relative
     assert not any("gravity" in str(remark.text) for remark in after.verdict)
+
+
+@pytest.mark.parametrize(("share", "named"), [(1.0, False), (0.5, True)])
+def test_half_of_the_gravity_of_a_real_arm_is_missed(share, named):
+    if not (DATA / "panda30").is_dir():
+        pytest.skip("the recordings of real robots are not here")
+    robot = load_robot(DATA / "panda30" / "robot.urdf")
+    samples = load_samples(DATA / "panda30" / "run.db3", robot)
+    missing = (1.0 - share) * gravity_torque(robot, standard_vector(robot), samples.q)
+    problem = build_problem(robot, [replace(samples, tau=samples.tau - missing)], IdentifyOptions(), ignore_progress)
+    assert [finding.kind for finding in diagnose(problem).findings] == (["gravity"] if named else [])
+
+
+def test_a_priori_masses_confirm_what_the_data_alone_do_not_prove():
+    robot, samples = recording_with_share(0.5)
+    problem = build_problem(robot, [samples], IdentifyOptions(), ignore_progress)
+    doubtful = replace(GRAVITY, gain=1e3, scatter=1e3)
+    for by_masses, named in ((np.nan, False), (0.5, True), (0.9, False), (0.1, False)):
+        assert (find_gravity_share(problem, doubtful, by_masses=by_masses) is not None) == named
 
 
 def test_a_share_in_between_is_called_a_gain_or_a_payload():
