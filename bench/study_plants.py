@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import NDArray
 from scipy import signal
 
@@ -48,7 +49,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.usecases.check import RecordingCheck, check_recording
+from ros2_dynid.usecases.check import RecordingCheck, check_recording, check_recordings
 
 Array = NDArray[np.float64]
 CUTOFFS = (2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)
@@ -199,6 +200,11 @@ def _degrees(r: Recorded, rng: np.random.Generator) -> tuple[Recorded, int]:
     return replace(r, q=r.q * unit, dq=None if r.dq is None else r.dq * unit), -1
 
 
+def _radians_as_degrees(r: Recorded, rng: np.random.Generator) -> tuple[Recorded, int]:
+    unit = np.pi / 180.0
+    return replace(r, q=r.q * unit, dq=None if r.dq is None else r.dq * unit), -1
+
+
 def _milliseconds(r: Recorded, rng: np.random.Generator) -> tuple[Recorded, int]:
     return replace(r, t=1000.0 * r.t), -1
 
@@ -236,12 +242,30 @@ FAULTS: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "scaled": (_scale, ("effort_unit",)),
     "mN.m": (_all_milli, ("effort_unit",)),
     "degrees": (_degrees, ("position_unit",)),
+    "radians as degrees": (_radians_as_degrees, ("position_unit",)),
     "milliseconds": (_milliseconds, ("unusable", "rate")),
     "stalls": (_stall, ("jump", "backward", "gap")),
     "repeated": (_repeat, ("repeat",)),
     "lost": (_lose_stamped, ("gap",)),
 }
 """How a recording is spoiled, and the kinds of problems that name it."""
+OTHERS = ("no gravity", "mixed loads")
+"""Faults that need the arm: its controller adds gravity; it carries a load, 5 to 20 % of its mass, in one of two."""
+
+
+def _without_gravity(arm: PinocchioArm, r: Recorded) -> Recorded:
+    data = arm.model.createData()
+    gravity = np.array([pin.computeGeneralizedGravity(arm.model, data, q).copy() for q in r.q])
+    return replace(r, tau=r.tau - gravity)
+
+
+def _record_with_load(arm: PinocchioArm, rng: np.random.Generator, seconds: float, sampling: Sampling) -> Recorded:
+    model = arm.model.copy()
+    mass = float(rng.uniform(0.05, 0.2)) * sum(inertia.mass for inertia in model.inertias)
+    reach = float(np.linalg.norm(model.jointPlacements[model.njoints - 1].translation))
+    body = pin.Inertia(mass, rng.uniform(-0.3, 0.3, 3) * max(reach, 0.1), 1e-3 * mass * np.eye(3))
+    model.appendBodyToJoint(model.njoints - 1, body, pin.SE3.Identity())
+    return record(replace(arm, model=model), str(rng.choice(KINDS)), rng, seconds, sampling)
 
 
 def spoil(seed: int, seconds: float, folder: Path) -> dict[str, Any]:
@@ -257,6 +281,23 @@ def spoil(seed: int, seconds: float, folder: Path) -> dict[str, Any]:
         if k >= 0:
             line[name]["size"] = float(np.std(recorded.tau[:, k]) / np.std(recorded.tau, axis=0).max())
             line[name]["factor"] = float(np.nanmedian(spoilt.tau[:, k] / recorded.tau[:, k]))
+    line["described"] = "<inertial" in arm.urdf
+    problems = _problems(
+        check_recording(as_samples(arm, _without_gravity(arm, recorded), motions), robot), ("gravity",)
+    )
+    line["no gravity"] = {"named": bool(problems), "problems": problems}
+    loaded_too = as_samples(arm, _record_with_load(arm, rng, seconds, sampling), "loaded")
+    together = check_recordings([as_samples(arm, recorded, motions), loaded_too], robot).problems
+    line["mixed loads"] = {
+        "named": any(p.kind == "contradiction" for p in together),
+        "problems": [p.what for p in together],
+    }
+    same = as_samples(arm, record(arm, motions.split()[-1], rng, seconds, sampling), "same")
+    line["same load"] = [p.what for p in check_recordings([as_samples(arm, recorded, motions), same], robot).problems]
+    intact = check_recording(as_samples(arm, recorded, motions), robot)
+    line["intact"] = _problems(
+        intact, ("effort_sign", "effort_unit", "position_unit", "gravity", "friction", "mounting")
+    )
     return line
 
 
@@ -290,6 +331,23 @@ def summarize(lines: list[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def count_faults(lines: list[dict[str, Any]]) -> str:
+    """Return how often each fault was named, and how often one was named that there was not.
+
+    Efforts that are all in another unit show in arms whose masses are described.
+    """
+    rows = []
+    for name in (*FAULTS, *OTHERS):
+        asked = [one for one in lines if one["described"] or name != "mN.m"]
+        rows.append(f"{name}: {sum(one[name]['named'] for one in asked)} of {len(asked)}")
+    joints, alarms = sum(one["joints"] for one in lines), sum(len(one["intact"]) for one in lines)
+    rows.append(
+        f"false alarms: {alarms} in {len(lines)} plants, {joints} joints; of two recordings of one arm: "
+        f"{sum(bool(one['same load']) for one in lines)}"
+    )
+    return "\n".join(rows)
+
+
 def main() -> None:
     """Print the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -303,6 +361,7 @@ def main() -> None:
     lines = []
     if args.summary:
         lines = [json.loads(text) for text in args.results.read_text().splitlines()]
+        args.faults = args.faults or "intact" in lines[0]
         args.runs = 0
     for seed in range(args.first, args.first + args.runs):
         with tempfile.TemporaryDirectory() as place:
@@ -313,8 +372,7 @@ def main() -> None:
             with args.results.open("a") as file:
                 file.write(text + "\n")
     if args.faults:
-        for name in FAULTS:
-            print(f"{name}: {sum(one[name]['named'] for one in lines)} of {len(lines)}")
+        print(count_faults(lines))
     elif lines:
         print(summarize(lines))
 

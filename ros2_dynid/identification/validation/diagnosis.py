@@ -124,10 +124,11 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     evidence = tuple(gather_effort_evidence(plain.robot, motion, thresholds.efforts))
     is_reversed = [joint.is_reversed(thresholds.efforts) for joint in evidence]
     share = _find_other_gravity(plain, evidence, thresholds)
+    mounting = check_mounting(plain.robot, motion, is_reversed, thresholds.mounting)
     for alone in (
         _check_degrees(plain, motion, thresholds),
         _check_absent_gravity(plain.robot, share, thresholds.gravity),
-        check_mounting(plain.robot, motion, is_reversed, thresholds.mounting),
+        mounting if mounting is not None and mounting.certain else None,
     ):
         if alone is not None:
             return Diagnosis((alone,), evidence)
@@ -135,6 +136,8 @@ def diagnose(problem: Problem, friction: str = AUTO, thresholds: DiagnosisThresh
     if findings:
         law = problem if friction == AUTO and problem.terms else _with_law_of_data(plain)
         findings = findings if not law.terms or check_efforts(law, evidence, thresholds.efforts) else ()
+    if mounting is not None and not any(finding.certain for finding in findings):
+        return Diagnosis((mounting,), evidence)  # a unit that is certain makes gravity look turned
     findings = findings or _tell_part_of_gravity(share)
     if not findings:
         friction_share = find_friction_share(plain, thresholds.friction)
@@ -156,8 +159,11 @@ def _find_other_gravity(
     following = [joint for joint in evidence if joint.follows_gravity(thresholds.efforts)]
     if any(is_within(joint.gravity_scale, 1.0 + thresholds.gravity.distance) for joint in following):
         return None
-    clearest = max(following, key=lambda joint: joint.gravity_r, default=EffortEvidence())
-    return find_gravity_share(problem, thresholds.gravity, by_masses=clearest.gravity_scale)
+    by_masses = max(following, key=lambda joint: joint.gravity_r, default=EffortEvidence()).gravity_scale
+    if not following:  # efforts without gravity follow none
+        scale = estimate_prior_scale(problem.information, problem.base, problem.prior)
+        by_masses = scale.value if max(abs(scale.value), scale.std) < thresholds.gravity.absent else np.nan
+    return find_gravity_share(problem, thresholds.gravity, by_masses=by_masses)
 
 
 def _check_absent_gravity(robot: Robot, share: GravityShare | None, thresholds: GravityThresholds) -> Finding | None:

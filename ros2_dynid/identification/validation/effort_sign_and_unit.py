@@ -459,27 +459,31 @@ def _held_out_errors(information: Information, names: Sequence[str]) -> Array:
     return np.array([errors[name].relative for name in names if errors])
 
 
-def estimate_prior_scale(information: Information, base: BaseParameters, prior: Array) -> Factor:
-    """Return the scale of all efforts against the a priori links; rotors, friction, offsets and delay are fitted."""
+def estimate_prior_scale(
+    information: Information, base: BaseParameters, prior: Array, joint: int | None = None
+) -> Factor:
+    """Return the scale of all efforts, or of one joint's (from 0), against the a priori links.
+
+    Rotors, friction, offsets and delay are fitted.
+    """
     links = [k for k, leader in enumerate(base.leaders) if group_of(leader) == "inertial"]
     if not np.any(prior[links]):
         return UNKNOWN_FACTOR
     known = np.zeros(information.size)
     known[links] = prior[links]
     free = np.setdiff1d(np.arange(information.size), links)
-    rows = []
+    joints, rows = range(information.n) if joint is None else [joint], []
     for block in information.blocks:
         parts = []
-        for R, columns in zip(block.R, information.columns, strict=True):
+        for R, columns in ((block.R[j], information.columns[j]) for j in joints):
             own = np.isin(columns, free)
             part = np.zeros((len(R), len(free) + 2))
             part[:, np.searchsorted(free, columns[own])] = R[:, :-1][:, own]
             part[:, -2], part[:, -1] = R[:, :-1] @ known[columns], R[:, -1]
             parts.append(part)
         rows.append(np.vstack(parts))
-    fit = _fit_rows(information, rows, [int(block.rows.sum()) for block in information.blocks])
-    std = float(fit.std[-1])
-    return Factor(float(fit.value[-1]), std, fit.dof)
+    fit = _fit_rows(information, rows, [int(sum(block.rows[j] for j in joints)) for block in information.blocks])
+    return Factor(float(fit.value[-1]), float(fit.std[-1]), fit.dof) if fit.identified[-1] else UNKNOWN_FACTOR
 
 
 def check_efforts(
@@ -494,7 +498,8 @@ def check_efforts(
     information = coarser(problem.information, thresholds.blocks)
     scale = estimate_prior_scale(information, problem.base, problem.prior)
     common = _common_scale(scale, evidence, thresholds)
-    start = np.array([_first_gain(joint, common, thresholds) for joint in evidence])
+    scales = [estimate_prior_scale(information, problem.base, problem.prior, j) for j in range(information.n)]
+    start = np.array([_first_gain(*own, common, thresholds) for own in zip(evidence, scales, strict=True)])
     names = problem.robot.active_names
     gains, agree = fit_relative_gains(problem.robot, problem.base, information, start, thresholds)
     gains = keep_predicting_gains(information, names, gains, 1.0 / common, thresholds)
@@ -528,10 +533,14 @@ def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence], thresholds:
     return abs(scale.value) if alike else 1.0
 
 
-def _first_gain(joint: EffortEvidence, common: float, thresholds: EffortThresholds) -> float:
-    """Return the gain that a joint's own evidence asks for."""
-    scale = abs(joint.gravity_scale) if common == 1.0 and joint.has_other_unit(thresholds) else common
-    return (-1.0 if joint.is_reversed(thresholds) else 1.0) / scale
+def _first_gain(joint: EffortEvidence, scale: Factor, common: float, thresholds: EffortThresholds) -> float:
+    """Return the gain that a joint's own evidence asks for; scale: of its effort against the a priori links."""
+    size = common
+    if common == 1.0 and joint.has_other_unit(thresholds):
+        size = abs(joint.gravity_scale)
+    elif common == 1.0 and scale.is_wrong(thresholds) and not is_within(scale.value, thresholds.certain_mass_error):
+        size = abs(scale.value)
+    return (-1.0 if joint.is_reversed(thresholds) else 1.0) / size
 
 
 def _tell_gains(

@@ -32,7 +32,9 @@ class GravityThresholds:
     one of ten thousand; distance: shares nearer to 1 are within what errors of a model make of it (a Panda's link
     torques: 1.2); absent: a smaller share is none, since controllers that compensate gravity are that good;
     confirmed: standard deviations between the share and 1 where the a priori masses say the same share, within two
-    standard deviations, which chance makes of one in a hundred, and of wrong masses seldom at all.
+    standard deviations, which chance makes of one in a hundred, and of wrong masses seldom at all; sure: standard
+    deviations between the share and 1 that a gain of one standard error will do for: noisy efforts of a slow motion are
+    predicted about as well with any share, but tell it.
     """
 
     blocks: int = 10
@@ -43,6 +45,7 @@ class GravityThresholds:
     distance: float = 0.25
     absent: float = 0.05
     confirmed: float = 2.5
+    sure: float = 10.0
 
 
 GRAVITY = GravityThresholds()
@@ -87,17 +90,18 @@ def find_gravity_share(
     remainders = [_join([*blocks[:k], *blocks[k + 1 :]]) for k in range(len(blocks))]
     share = _best_share(_join(blocks))
     errors = [_errors_left_out(blocks, remainders, one) for one in (1.0, 0.0, share)]
-    gains_without, gains = (_is_clear_gain(errors[0], other, thresholds) for other in errors[1:])
-    if abs(share) <= thresholds.absent:  # no gravity at all, which has to be better itself: else any share fits
-        gains = gains_without
+    without, best = (_gain_in_errors(errors[0], other) for other in errors[1:])
     asked = abs(1.0 - by_masses) >= thresholds.distance
-    if not (gains_without or gains or asked):
+    if max(without, best) <= min(1.0, thresholds.gain) and not asked:
         return None
     std = float(np.sqrt((len(blocks) - 1) * np.var([_best_share(remainder) for remainder in remainders])))
-    confirmed = asked and abs(share - by_masses) <= 2.0 * std and np.sum(errors[2]) <= np.sum(errors[0])
-    if not (gains_without or gains or confirmed):
+    away = abs(1.0 - share)
+    by_errors = max(without, without if abs(share) <= thresholds.absent else best) > thresholds.gain
+    confirmed = asked and abs(share - by_masses) <= max(2.0 * std, thresholds.absent) and best > -1.0
+    sure = best > 1.0 and away > thresholds.sure * std
+    if not (by_errors or confirmed or sure):
         return None
-    if abs(1.0 - share) < max(thresholds.distance, (thresholds.confirmed if confirmed else thresholds.scatter) * std):
+    if away < max(thresholds.distance, (thresholds.confirmed if confirmed else thresholds.scatter) * std):
         return None
     size = np.sqrt(sum(float(part.tau @ part.tau) for part in blocks))
     return GravityShare(share, std, *(float(np.sqrt(np.sum(squares)) / size) for squares in errors))
@@ -184,6 +188,7 @@ def _errors_left_out(blocks: Sequence[_Triangle], remainders: Sequence[_Triangle
     return np.array([_square_error(block, share, _fit(remainder, share)) for block, remainder in pairs])
 
 
-def _is_clear_gain(before: Array, after: Array, thresholds: GravityThresholds) -> bool:
+def _gain_in_errors(before: Array, after: Array) -> float:
+    """Return how much lower the squared errors of blocks became, in standard errors; 0 if they are the same."""
     gains = before - after
-    return bool(np.mean(gains) > thresholds.gain * np.std(gains, ddof=1) / np.sqrt(len(gains)))
+    return float(np.mean(gains) / max(np.std(gains, ddof=1) / np.sqrt(len(gains)), 1e-300))

@@ -374,6 +374,15 @@ def test_the_scale_of_all_efforts_against_the_a_priori_links(scale):
     assert (none.value, none.std) == (1.0, np.inf)
 
 
+def test_the_scale_of_one_joint_against_the_a_priori_links():
+    motion, tau = noisy((1.0, 1.0, 100.0))
+    base, information = information_of(tau, motion)
+    prior = information.layout.vector(base.values(ROBOT, standard_vector(ROBOT)))
+    scales = [estimate_prior_scale(information, base, prior, joint) for joint in range(3)]
+    for scale, true in zip(scales, (1.0, 1.0, 100.0), strict=True):
+        assert abs(scale.value - true) < 5.0 * scale.std + 1e-3 * true and scale.is_wrong() == (true != 1.0)
+
+
 def test_factors_and_scales_scatter_as_their_bars_say():
     """Both ways: bars that are too narrow accuse good joints, bars that are too wide excuse bad ones."""
     gains, of_joints, of_all = np.array([1.0, 1.0, -5.0]), [], []
