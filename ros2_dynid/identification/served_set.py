@@ -18,6 +18,7 @@ from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.scores import Scores
 from ros2_dynid.identification.validation.cross_validation import HeldOut
 from ros2_dynid.identification.validation.other_motions import unknown_share
+from ros2_dynid.identification.validation.resonance import find_resonances
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, Comparison, compare_torques, torque_errors
 from ros2_dynid.identification.validation.verdict import (
     Level,
@@ -29,6 +30,7 @@ from ros2_dynid.identification.validation.verdict import (
     remark_on_held_friction,
     remark_on_impossible,
     remark_on_prior,
+    remark_on_resonances,
     remark_on_sensors,
     sort_remarks,
 )
@@ -94,6 +96,7 @@ def _remarks(
     if not candidates.positive and not options.consistent:
         remarks += remark_on_impossible(scores.compared_sets, choice.served)
     remarks += remark_on_sensors(estimation.sensor_sides)
+    remarks += remark_on_resonances(find_resonances(problem.robot, problem.base, problem.prepared, choice.value))
     coverage = {} if scores.comparisons is None else scores.comparisons[choice.served].coverage
     return remarks + remark_on_coverage(coverage)
 

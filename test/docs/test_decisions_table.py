@@ -37,6 +37,7 @@ from ros2_dynid.identification.validation.estimator_advice import EstimatorThres
 from ros2_dynid.identification.validation.friction_share import FrictionShareThresholds
 from ros2_dynid.identification.validation.gravity_share import GravityThresholds
 from ros2_dynid.identification.validation.mounting import MountingThresholds
+from ros2_dynid.identification.validation.resonance import ResonanceThresholds
 from ros2_dynid.identification.validation.sensor_side import SensorSideThresholds
 from ros2_dynid.identification.validation.verdict import VerdictThresholds
 
@@ -71,6 +72,7 @@ DECISIONS = [
     GravityThresholds,
     FrictionShareThresholds,
     StiffnessThresholds,
+    ResonanceThresholds,
 ]
 
 

@@ -22,6 +22,7 @@ from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.validation.cross_validation import HeldOut, LeftOut, ValidatedBy
+from ros2_dynid.identification.validation.resonance import Resonance
 from ros2_dynid.identification.validation.sensor_side import SensorSide, find_link_sensors
 from ros2_dynid.identification.validation.torque_errors import AS_WELL, Errors, Whiteness
 from ros2_dynid.model.efforts import sensor_name
@@ -511,6 +512,17 @@ def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
     text = f"{who} look like those of torque sensors at the links: held-out data need no viscous friction and no rotor"
     hint = Text(text, " inertia there; if that is so, declare it: ", Option("sensor", named))
     return [Remark(Level.NOTE, hint)]
+
+
+def remark_on_resonances(resonances: Sequence[Resonance]) -> list[Remark]:
+    """Name the joints whose drives, or what they stand on, seem elastic, with the evidence."""
+    remarks = []
+    for one in resonances:
+        evidence = f"{one.ratio:.0f} times its surroundings, {100 * one.share:.0f} % of what is left beyond the motion"
+        text = f"what the model leaves of {one.joint} has a peak at {one.frequency:.2g} Hz, {evidence}: a resonance"
+        hint = "of an elastic drive or base; keep motion below, or record encoders of motor and link (dynid stiffness)"
+        remarks.append(Remark(Level.NOTE, f"{text} {hint}"))
+    return remarks
 
 
 def remark_on_coverage(coverage: Mapping[str, float], thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:
