@@ -76,7 +76,7 @@ def find_resonances(
     alike = [p for p in prepared if abs(p.filter.inner_rate / rate - 1.0) < SAME_RATE]
     parts = _residuals(robot, base, alike, value)
     low = thresholds.beyond * max(float(np.max(s.motion)) for s in spectra)
-    high = thresholds.edge * min(p.filter.position_cutoff for p in prepared)
+    high = thresholds.edge * min(p.filter.position_cutoff or 0.0 for p in prepared)
     halves = [half for part in parts for half in np.array_split(part, 2)]
     spectrum, first, second = (power_spectrum(x, rate) for x in (parts, halves[::2], halves[1::2]))
     found = []

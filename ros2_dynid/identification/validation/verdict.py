@@ -516,13 +516,15 @@ def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
 
 def remark_on_resonances(resonances: Sequence[Resonance]) -> list[Remark]:
     """Name the joints whose drives, or what they stand on, seem elastic, with the evidence."""
-    remarks = []
-    for one in resonances:
-        evidence = f"{one.ratio:.0f} times its surroundings, {100 * one.share:.0f} % of what is left beyond the motion"
-        text = f"what the model leaves of {one.joint} has a peak at {one.frequency:.2g} Hz, {evidence}: a resonance"
-        hint = "of an elastic drive or base; keep motion below, or record encoders of motor and link (dynid stiffness)"
-        remarks.append(Remark(Level.NOTE, f"{text} {hint}"))
-    return remarks
+    if not resonances:
+        return []
+    peaks = [
+        f"{one.joint} at {one.frequency:.2g} Hz ({one.ratio:.0f} times its surroundings, {100 * one.share:.0f} %)"
+        for one in resonances
+    ]
+    text = f"peaks in the spectrum of what the model leaves beyond the motion: {', '.join(peaks)}: resonances of"
+    hint = "elastic drives or of the base; keep motion below, or record encoders of motor and link (dynid stiffness)"
+    return [Remark(Level.NOTE, f"{text} {hint}")]
 
 
 def remark_on_coverage(coverage: Mapping[str, float], thresholds: VerdictThresholds = DEFAULTS) -> list[Remark]:

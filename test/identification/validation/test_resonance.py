@@ -23,8 +23,8 @@ def remarks(seed, k):
 @pytest.mark.parametrize("seed", [1, 3, 4])
 def test_an_elastic_drive_is_named_with_the_frequency_of_its_link_on_the_spring(seed):
     (text,) = remarks(seed, 1000.0)
-    assert "what the model leaves of j has a peak at" in text and "times its surroundings" in text
-    frequency = float(text.partition("peak at ")[2].partition(" Hz")[0])
+    assert "what the model leaves" in text and "times its surroundings" in text
+    frequency = float(text.partition("j at ")[2].partition(" Hz")[0])
     assert frequency == pytest.approx(np.sqrt(1000.0 / INERTIA) / (2.0 * np.pi), rel=0.15)
 
 
