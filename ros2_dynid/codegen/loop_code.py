@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.codegen.dyads import find_dyads
 from ros2_dynid.codegen.graph import Graph
 from ros2_dynid.codegen.loop_expressions import JOINTS, MIN_PIVOT, Closure, closure, loop_motion_expressions
 from ros2_dynid.codegen.text import Statement, code_of, number
@@ -22,6 +23,8 @@ STEP = 0.1
 """Way of an active joint from one pose to the next [rad; in lengths of the loop for prismatic ones]."""
 MAX_MOVE = 0.2
 """Way of a passive joint from one pose to the next: another branch is farther, unless the pose is nearly singular."""
+TRIANGLE_STEP, MAX_TURN = 0.5, 2.0
+"""The same of loops in closed form: less than half a turn, so that angles are counted through full turns."""
 MAX_POSES = 256
 """Poses tried in one call: two turns, or one call of bounded time at the next sample, which needs one."""
 CORRECTIONS = 6
@@ -87,16 +90,97 @@ def ratios_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
     ]
 
 
+def _triangles_in_c(robot: Robot, name: str) -> list[str]:
+    """Return the C function that puts the passive joints where triangles close; nothing if there are other loops."""
+    graph = Graph()
+    dyads = find_dyads(graph, robot, assembled(robot))
+    lines = []
+    size = number(loop_size(robot))
+    for dyad in dyads:
+        targets = [
+            (f"{array}[{k}]", x)
+            for array, v in (("a", dyad.a), ("b", dyad.second), ("d", dyad.D))
+            for k, x in enumerate(v)
+        ]
+        code = code_of(graph, targets, functions=_C_STYLE)
+        first, second = (j - 1 for j in dyad.joints)
+        one, two = (number(turn) for turn in dyad.turns)
+        lines += [
+            "    {",
+            "        double a[2], b[2], d[2], u[2], root, turn;",
+            *(f"        const double {s.name} = {s.text};" for s in code.statements),
+            *(f"        {s.name} = {s.text};" for s in code.outputs),
+        ]
+        if dyad.slides:
+            # |a| = |D + s z|, or |D| = |a + s z| where the slide turns with the first joint
+            fixed, turned = ("a", "d") if dyad.serial else ("d", "a")
+            angle = "u[0] * d[1] - u[1] * d[0], u[0] * d[0] + u[1] * d[1]"
+            if not dyad.serial:
+                angle = "a[0] * u[1] - a[1] * u[0], a[0] * u[0] + a[1] * u[1]"
+            lines += [
+                f"        turn = {fixed}[0] * b[0] + {fixed}[1] * b[1];",
+                f"        root = turn * turn - ({fixed}[0] * {fixed}[0] + {fixed}[1] * {fixed}[1]);",
+                f"        root += {turned}[0] * {turned}[0] + {turned}[1] * {turned}[1];",
+                "        if (!(root > 0.0))",
+                "            return 0;",
+                f"        root = {number(dyad.branch)} * sqrt(root) - turn;",
+                f"        u[0] = {fixed}[0] + root * b[0];",
+                f"        u[1] = {fixed}[1] + root * b[1];",
+                f"        {JOINTS}[{second}] = {size} * root;",
+                f"        turn = atan2({angle});",
+            ]
+        else:
+            less = " - turn" if dyad.serial else ""
+            other = f"{two} * (atan2(b[0] * root - b[1] * u[0], b[0] * u[0] + b[1] * root){less})"
+            lines += [
+                "        {",
+                "            const double dd = d[0] * d[0] + d[1] * d[1], aa = a[0] * a[0] + a[1] * a[1];",
+                "            const double p = 0.5 * (dd + aa - (b[0] * b[0] + b[1] * b[1]));",
+                "            root = dd * aa - p * p;",
+                "            if (!(root > 0.0))",
+                "                return 0;",
+                f"            root = {number(dyad.branch)} * sqrt(root);",
+                "            u[0] = (p * d[0] - root * d[1]) / dd;",
+                "            u[1] = (p * d[1] + root * d[0]) / dd;",
+                "        }",
+                "        turn = atan2(a[0] * u[1] - a[1] * u[0], a[0] * u[0] + a[1] * u[1]);",
+                "        u[0] = d[0] - u[0];",
+                "        root = d[1] - u[1];",
+                f"        {JOINTS}[{second}] = {name}_near({JOINTS}[{second}], {other});",
+            ]
+        lines += [f"        {JOINTS}[{first}] = {name}_near({JOINTS}[{first}], {one} * turn);", "    }"]
+    if not dyads:
+        return []
+    return [
+        "/* The angle, less any number of turns, that is nearest to the one before. */",
+        f"static double {name}_near(double before, double angle)",
+        "{",
+        "    const double turn = 6.283185307179586;",
+        "    return angle + turn * floor((before - angle) / turn + 0.5);",
+        "}",
+        "",
+        "/* Put the passive joints where the triangles of the loops close, on the branch of assembly; or return 0. */",
+        f"static int {name}_triangles(double *{JOINTS})",
+        "{",
+        *lines,
+        "    return 1;",
+        "}",
+        "",
+    ]
+
+
 def close_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
-    """Return the C function `int name(const double *q, double *joints)` and the static ones that it calls."""
+    """Return the C function `int name(const double *q, double *joints)` and the static ones that it calls.
+
+    Loops that are triangles are solved in closed form, and one step of Newton's method checks them.
+    """
+    triangles = _triangles_in_c(robot, name)
     statements, result = _step_statements(robot, _C_STYLE, "{array}[{k}]")
     passive = [j - 1 for j in loops_of(robot).passive]
-    P, R, n = len(passive), len(result.gap), robot.n
-    goals = _goals(robot, "q[{k}]")
+    P, R = len(passive), len(result.gap)
     body = [
         f"    {s.name} = {s.text};" if "[" in s.name else f"    const double {s.name} = {s.text};" for s in statements
     ]
-    units = ", ".join(number(x) for x in _units(robot))
     return [
         "/* What Newton's method takes off the passive joints, the gaps of the loops, and how regular the pose is. */",
         f"static void {name}_step(const double *{JOINTS}, double *step, double *gap, double *pivot)",
@@ -133,6 +217,18 @@ def close_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
         "    return 0;",
         "}",
         "",
+        *triangles,
+        *_follow_in_c(robot, name, qualifier, triangles=bool(triangles)),
+    ]
+
+
+def _follow_in_c(robot: Robot, name: str, qualifier: str, *, triangles: bool) -> list[str]:
+    """Return the function that follows loops from the positions of the call before."""
+    step, max_move = (TRIANGLE_STEP, MAX_TURN) if triangles else (STEP, MAX_MOVE)
+    close_pose = f"{name}_triangles(next) && {name}_pose(next)" if triangles else f"{name}_pose(next)"
+    n, goals, units = robot.n, _goals(robot, "q[{k}]"), ", ".join(number(x) for x in _units(robot))
+    passive = [j - 1 for j in loops_of(robot).passive]
+    return [
         f"{qualifier}int {name}(const double *q, double *{JOINTS})",
         "{",
         f"    static const double unit[{n}] = {{{units}}};",
@@ -147,7 +243,7 @@ def close_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
         "            return 0; /* too far, or not a number */",
         "        way = length > way ? length : way;",
         "    }",
-        f"    step = longest = way > {STEP!r} ? {STEP!r} / way : 1.0;",
+        f"    step = longest = way > {step!r} ? {step!r} / way : 1.0;",
         f"    for (k = 0; k < {MAX_POSES}; ++k) {{",
         "        const double at = part + step < 1.0 ? part + step : 1.0;",
         f"        for (j = 0; j < {n}; ++j)",
@@ -156,8 +252,8 @@ def close_in_c(robot: Robot, name: str, qualifier: str) -> list[str]:
             f"        next[{j}] = at < 1.0 ? {JOINTS}[{j}] + at * (goal[{j}] - {JOINTS}[{j}]) : goal[{j}];"
             for j, _ in goals
         ),
-        f"        good = {name}_pose(next);",
-        *(f"        good = good && fabs(next[{j}] - now[{j}]) <= {MAX_MOVE!r} * unit[{j}];" for j in passive),
+        f"        good = {close_pose};",
+        *(f"        good = good && fabs(next[{j}] - now[{j}]) <= {max_move!r} * unit[{j}];" for j in passive),
         "        if (!good) {",
         "            step *= 0.5;",
         "            continue;",

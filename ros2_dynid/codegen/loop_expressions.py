@@ -98,18 +98,14 @@ def _loop_motion(graph: Graph, robot: Robot) -> LoopMotion:
 def _cuts(graph: Graph, robot: Robot) -> _Cuts:
     """Return gaps and Jacobian of the cuts, without the equations that hold whatever the joints do."""
     assert robot.loops is not None
-    size = loop_size(robot)
-    scale = graph.number(1.0 / size)
-    q = [graph.variable(JOINTS, j) for j in range(robot.n)]
-    q = [scale * x if joint.sigma == PRISMATIC else x for x, joint in zip(q, robot.joints, strict=True)]
-    frames = expression_frames(graph, robot, q, size)
+    size, frames = loop_size(robot), scaled_frames(graph, robot)
     phi: Vector = []
     axes = []
     Phi: dict[int, Vector] = {j: [] for j in range(1, robot.n + 1)}
     for pair in robot.loops.pairs:
         gap, columns = [graph.zero] * 3, {j: [graph.zero] * 3 for j in Phi}
         for sign, pivot, path in _ends(frames, pair):
-            end, own = _chain(graph, frames, _point(graph, pivot, size), path)
+            end, own = _chain(graph, frames, point_of(graph, pivot, size), path)
             gap = [a + _signed(sign, b) for a, b in zip(gap, end, strict=True)]
             for j, column in own.items():
                 columns[j] = [a + _signed(sign, b) for a, b in zip(columns[j], column, strict=True)]
@@ -120,13 +116,28 @@ def _cuts(graph: Graph, robot: Robot) -> _Cuts:
     return _Cuts(phi, axes, Phi, frames, size)
 
 
+def scaled_frames(graph: Graph, robot: Robot, still: Sequence[int] = ()) -> list[Frame]:
+    """Return the frames at the positions `joints` in lengths of the loop; joints `still` (numbers) at zero."""
+    size = loop_size(robot)
+    scale = graph.number(1.0 / size)
+    q = [graph.zero if j + 1 in still else graph.variable(JOINTS, j) for j in range(robot.n)]
+    q = [scale * x if joint.sigma == PRISMATIC else x for x, joint in zip(q, robot.joints, strict=True)]
+    return expression_frames(graph, robot, q, size)
+
+
+def chain_end(graph: Graph, frames: Sequence[Frame], point: Vector, path: Sequence[int]) -> Vector:
+    """Return a pivot in the axes where the path ends."""
+    return _chain(graph, frames, point, path)[0]
+
+
 def _ends(frames: Sequence[Frame], pair: tuple[Pivot, Pivot]) -> list[tuple[int, Pivot, list[int]]]:
     """Return sign, pivot and path of the two ends of a cut: joints from the pivot to where the chains meet."""
     own, other = paths(lambda j: frames[j - 1].parent, *pair)
     return [(-1, pair[0], own), (1, pair[1], other)]
 
 
-def _point(graph: Graph, pivot: Pivot, size: float) -> Vector:
+def point_of(graph: Graph, pivot: Pivot, size: float) -> Vector:
+    """Return a pivot's point in its own frame."""
     return [graph.number(x / size) for x in pivot.point]
 
 
@@ -134,7 +145,7 @@ def _signed(sign: int, x: Expr) -> Expr:
     return x if sign > 0 else -x
 
 
-def _up(frames: Sequence[Frame], v: Vector, path: Sequence[int]) -> Vector:
+def to_end(frames: Sequence[Frame], v: Vector, path: Sequence[int]) -> Vector:
     """Return a vector of the first link of `path` in the axes where the path ends."""
     for j in path:
         v = frames[j - 1].fixed_out(frames[j - 1].about.out(v))
@@ -150,7 +161,7 @@ def _chain(
     for i, j in enumerate(path):
         frame = frames[j - 1]
         local = [-p[1], p[0], graph.zero] if frame.revolute else [graph.zero, graph.zero, graph.one]
-        columns[j] = _up(frames, local, path[i:])
+        columns[j] = to_end(frames, local, path[i:])
         turned = frame.about.out(p)
         p = frame.fixed_out([a + b for a, b in zip(turned, frame.offset, strict=True)])
     return p, columns
@@ -165,8 +176,8 @@ def _gap_accelerations(graph: Graph, robot: Robot, cuts: _Cuts, dq: Vector) -> V
     for pair, axes in zip(robot.loops.pairs, cuts.axes, strict=True):
         gap = [graph.zero] * 3
         for sign, pivot, path in _ends(cuts.frames, pair):
-            a = _acceleration(graph, cuts.frames, _point(graph, pivot, cuts.size), path, dq)
-            gap = [x + _signed(sign, y) for x, y in zip(gap, _up(cuts.frames, a, path), strict=True)]
+            a = _acceleration(graph, cuts.frames, point_of(graph, pivot, cuts.size), path, dq)
+            gap = [x + _signed(sign, y) for x, y in zip(gap, to_end(cuts.frames, a, path), strict=True)]
         accelerations += [gap[k] for k in axes]
     return accelerations
 
