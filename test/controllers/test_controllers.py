@@ -55,7 +55,10 @@ def missing():
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"needs {missing()}")
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=f"needs {missing()}"),
+    pytest.mark.timeout(600),  # the first test builds the program, for minutes where many compile
+]
 if missing() and os.environ.get("DYNID_REQUIRE_CONTROLLERS"):  # where they are installed on purpose
     raise RuntimeError(f"DYNID_REQUIRE_CONTROLLERS is set, but there is no {missing()}")
 
