@@ -40,7 +40,8 @@ class ServoOptions:
     start_frequency: of a servo [rad/s], critically damped, between those of hobby and of legged robots; start_delays
     [s]; start_reaches: over the largest error of position, infinite for none: a limit changes the error's landscape.
     bias_std: encoders are calibrated so well [rad or m]; it tells a bias from gravity where a motion hardly can.
-    compliance_std: servos of one robot differ by that share, where the links' masses do not tell a joint's stiffness.
+    compliance_std: servos of one robot differ by that share, or from their description, where the links' masses do not
+    tell a joint's stiffness.
     least_compliance: a servo is stiffer than the others by the inverse of it at most.
     delay_std: servos of one robot hang on one bus: their delays differ by so much [s].
     told: relative standard deviation of a stiffness below which it counts as told by the data.
@@ -351,15 +352,22 @@ def _prior(fit: Fit, batch: Batch, options: ServoOptions, delay: float | None = 
     std = np.sqrt(C[:, COMPLIANCE, COMPLIANCE])
     told = (x[COMPLIANCE] > 0.0) & (std < options.told * x[COMPLIANCE])
     common = float(np.median(x[COMPLIANCE, told])) if told.any() else _usual_compliance(batch.robot)
+    usual = _described_compliances(batch.robot, common)
     cost = fit.normal.costs[0].sum(axis=0) / len(batch.stretches.begin)
     mean, weight = np.zeros_like(x), np.zeros_like(x)
     if delay is not None:
         mean[DELAY], weight[DELAY] = delay, cost / options.delay_std**2
     weight[BIAS] = cost / options.bias_std**2
-    mean[COMPLIANCE], weight[COMPLIANCE] = common, cost / (options.compliance_std * common) ** 2
+    mean[COMPLIANCE], weight[COMPLIANCE] = usual, cost / (options.compliance_std * usual) ** 2
     least = lower_bounds(_single(fit))
-    least[COMPLIANCE] = options.least_compliance * common
+    least[COMPLIANCE] = options.least_compliance * usual
     return Prior(mean, weight, least), tuple(map(bool, told))
+
+
+def _described_compliances(robot: Robot, common: float) -> Array:
+    """Return 1/kp of the servos that the robot's description has, the common one of the others, (n,)."""
+    servos = [robot.joints[joint - 1].servo for joint in robot.active]
+    return np.array([common if servo is None else 1.0 / servo.kp for servo in servos])
 
 
 def _usual_compliance(robot: Robot) -> float:

@@ -177,7 +177,8 @@ def servo_verdict(servo: ServoModel, trivial: Array, still: Array) -> tuple[Rema
     if untold:
         text = (
             f"the stiffness of {', '.join(untold)} has no scale of its own in this recording: only the ratios of "
-            "armature, damping, friction and limit to kp are identified; record with a known load, or give kp"
+            "armature, damping, friction and limit to kp are identified; record with a known load, or give kp in "
+            "the robot file (servo: {kp: ..., kd: ...})"
         )
         remarks.append(Remark(Level.WARNING, text))
     limited = [row.joint for row in servo.rows() if row.limit is not None]

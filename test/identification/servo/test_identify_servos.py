@@ -20,7 +20,7 @@ from ros2_dynid.identification.servo.rigid_terms import a_priori_links
 from ros2_dynid.identification.servo.simulation import simulate_samples
 from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Joint, Limits, Robot
+from ros2_dynid.model.robot import Joint, Limits, Robot, Servo
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.mjcf import mjcf
@@ -141,6 +141,15 @@ def test_positions_turns_beyond_the_limits_are_in_another_unit(samples: Samples)
     other = replace(samples, q=np.degrees(samples.q), q_r=np.degrees(samples.q_r))
     with pytest.raises(InputError, match=r"its limit is 1\.5 rad; if they are degrees, give angle_unit: deg"):
         identify(limited, [other])
+
+
+def test_a_stiffness_that_is_not_told_is_that_of_the_description(samples: Samples) -> None:
+    """Of links without mass nothing tells kp, but the description may; the ratios to it are those of the recording."""
+    joints = tuple(replace(joint, servo=Servo(kp, 0.0)) for joint, kp in zip(ROBOT.joints, KP, strict=True))
+    outcome = identify(Robot("massless", joints, parameters={}), [samples.take(slice(0, 600))]).outcome
+    for j, row in enumerate(outcome.servos):
+        assert not row.scale_told and row.kp.value == pytest.approx(KP[j], rel=1e-3)
+    assert any("give kp in the robot file" in remark.text for remark in outcome.verdict)
 
 
 def test_gaps_are_borne(samples: Samples) -> None:
