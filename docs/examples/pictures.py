@@ -87,7 +87,7 @@ def panel() -> None:
             "recorder": {"folder": folder / "bags"},
             "identification": {"recordings_folder": folder / "bags", "models_folder": folder / "models"},
             "feedforward": {"priority": 0},
-            "panel": {"port": 0},
+            "panel": {"port": 0, "token_file": folder / "token"},
         }  # fmt: skip
         with Processes(folder, environment) as nodes:
             for node in (*NODES, "panel"):
@@ -104,14 +104,14 @@ def panel() -> None:
                     args=["--use-angle=swiftshader", "--enable-unsafe-swiftshader", *sandbox()],
                 )
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
-                page.goto(address[0])
+                page.goto(f"{address[0]}#token={(folder / 'token').read_text(encoding='utf-8').strip()}")
                 _walk(page)
                 browser.close()
 
 
 def _walk(page: Any) -> None:
     def picture(name: str) -> None:
-        small(page.screenshot(), IMAGES / f"{name}.png")
+        small(page.screenshot(timeout=120_000), IMAGES / f"{name}.png")
 
     until(page, f"dynid.state && dynid.state.q && {STATE} === 'idle' && !document.getElementById('plan').disabled")
     page.click("#plan")
