@@ -292,7 +292,14 @@ def impose_consistency(
     value = dissipative_value(information, estimate, problem.friction_rows, prior=prior, weight=weight)
     if estimate.method not in FROM_TRIANGLES:
         triangle = _rows_about(triangle, value)
-    return impose(programme, triangle, value)
+    return _without_unmeasured(problem, impose(programme, triangle, value))
+
+
+def _without_unmeasured(problem: Problem, imposed: Consistent) -> Consistent:
+    """Return the parameters with zero for those that no effort holds, which the programme leaves anywhere."""
+    robot, absent = problem.robot, unmeasured_parameters(problem.robot)
+    chi = np.where([name in absent for name in standard_names(robot)], 0.0, imposed.chi)
+    return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
 
 
 def _prior_and_weight(prior_fit: PriorFit | None) -> tuple[Prior | None, float]:
@@ -313,13 +320,11 @@ def _impose_on_both(
     problem: Problem, second: TwoSensors, programme: ConsistencyProgramme, blocks: Sequence[int] | None
 ) -> Consistent:
     """Return the consistent parameters closest to both streams of efforts, in the base parameters of the first one."""
-    robot, part, rows = problem.robot, second.information.take(blocks), problem.friction_rows @ second.back
+    part, rows = second.information.take(blocks), problem.friction_rows @ second.back
     both = dissipative_estimate(part, second.estimate(blocks), rows)
     triangle = weighted_triangle(part, 1.0 / both.sigma)
     imposed = impose(programme, triangle, both.value)
-    absent = unmeasured_parameters(robot)
-    chi = np.where([name in absent for name in standard_names(robot)], 0.0, imposed.chi)
-    return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
+    return _without_unmeasured(problem, imposed)
 
 
 def _find_physical(problem: Problem, candidates: Candidates, options: IdentifyOptions) -> PhysicalParameters:

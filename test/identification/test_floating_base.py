@@ -116,11 +116,13 @@ def test_the_drives_tell_the_forces_of_feet_that_stand():
 
 def test_the_whole_identification_without_torque_sensors():
     chi = standard_vector(ROBOT, LINKS)
-    options = IdentifyOptions(sensor="none", friction=PLAIN)
+    options = IdentifyOptions(sensor="none", friction=PLAIN, consistent=True)
     outcome = identify(ROBOT, [recording(1, chi)], options=options, validate=[recording(2, chi)]).outcome
     assert set(outcome.fit) == {*ROBOT.active_names[:6], "all"}
     assert outcome.validation["all"].relative < 0.01
     assert not [remark for remark in outcome.verdict if remark.level.value == "problem"]
+    made_up = [name for name, value in outcome.consistent.items() if value and name not in LINKS]
+    assert all(int(name.lstrip("XYZMIaFvcof")) > 5 and name[0] in "XYZM" for name in made_up)
     mass = next(row for row in outcome.base if row.name == "MR6")
     every = sum(value for name, value in LINKS.items() if name[0] == "M" and name[1:].isdigit())
     assert mass.value == pytest.approx(every, rel=1e-3)

@@ -232,7 +232,7 @@ def test_load_is_found_with_its_error_bars(case):
     moved = identify_load(robot, base, empty, loaded, link="tool0")
     expected = (np.linalg.inv(robot.tools["tool0"][1]) @ np.append(COM, 1.0))[:3]
     assert np.allclose(moved.com, expected, atol=5 * np.max(found.com_std))
-    with pytest.raises(InputError, match="not on joint"):
+    with pytest.raises(InputError, match="no moving link"):
         identify_load(robot, base, empty, loaded, link="nowhere")
 
 
