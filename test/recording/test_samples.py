@@ -242,12 +242,14 @@ def test_wrenches_that_are_none_are_left_out_and_the_first_of_a_time_counts(tmp_
     rows[3][4] = "nan"
     rows[5][0] = 4
     rows.append([20, 1])
-    rows.append(["x", *range(6)])
     path = tmp_path / "w.csv"
     path.write_text("\n".join([header, *(";".join(str(x) for x in row) for row in rows)]))
     found = read_wrenches(path, "s", 0)
     assert list(found.t) == [k for k in range(20) if k not in (3, 5)]
     np.testing.assert_array_equal(found.w[:, 0], found.t)
+    path.write_text(f"{path.read_text()}\n{';'.join(map(str, range(7)))}")
+    with pytest.raises(InputError, match="line 22 has 2 columns, its header 7; complete or remove it"):
+        read_wrenches(path, "s", 0)  # a line that is cut off within, not at the end
     missing = wrench_table(tmp_path / "m.csv", "time,s.fx,s.fy,s.fz,s.tx,s.ty", [[0] * 6])
     with pytest.raises(InputError, match="wrench columns are missing"):
         read_wrenches(missing, "s", 0)
@@ -255,7 +257,7 @@ def test_wrenches_that_are_none_are_left_out_and_the_first_of_a_time_counts(tmp_
     with pytest.raises(InputError, match=r"s has shape \(4, 5\); give it the shape \(4, 6\)"):
         read_wrenches(tmp_path / "x.npz", "s", 0)
     np.savez(tmp_path / "y.npz", s=np.zeros((4, 6)))
-    with pytest.raises(InputError, match="or no t"):
+    with pytest.raises(InputError, match="an array 's' of shape .N, 6., and t"):
         read_wrenches(tmp_path / "y.npz", "s", 0)
 
 

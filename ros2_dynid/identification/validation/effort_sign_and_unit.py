@@ -423,8 +423,10 @@ def keep_predicting_gains(
 ) -> Array:
     """Return the gains, shape (n,), with the usual one for joints whose torque is not predicted with their own.
 
-    Without enough stretches of time to leave out, only what no error of the masses explains stays.
+    A sign that all joints share is a usual one. Without enough stretches of time to leave out, only what no error of the masses explains stays.
     """
+    if np.all(gains < 0.0):
+        usual = -usual
     own = np.abs(np.log(np.abs(gains / usual))) > np.log(thresholds.sign_gain)
     own |= gains * usual < 0.0
     if not own.any():
