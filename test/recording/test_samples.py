@@ -257,7 +257,7 @@ def test_wrenches_that_are_none_are_left_out_and_the_first_of_a_time_counts(tmp_
     with pytest.raises(InputError, match=r"s has shape \(4, 5\); give it the shape \(4, 6\)"):
         read_wrenches(tmp_path / "x.npz", "s", 0)
     np.savez(tmp_path / "y.npz", s=np.zeros((4, 6)))
-    with pytest.raises(InputError, match="an array 's' of shape .N, 6., and t"):
+    with pytest.raises(InputError, match=r"an array 's' of shape \(N, 6\), and t"):
         read_wrenches(tmp_path / "y.npz", "s", 0)
 
 

@@ -423,7 +423,8 @@ def keep_predicting_gains(
 ) -> Array:
     """Return the gains, shape (n,), with the usual one for joints whose torque is not predicted with their own.
 
-    A sign that all joints share is a usual one. Without enough stretches of time to leave out, only what no error of the masses explains stays.
+    A sign that all joints share is a usual one. Without enough stretches of time to leave out, only what no error of
+    the masses explains stays.
     """
     if np.all(gains < 0.0):
         usual = -usual
