@@ -18,9 +18,8 @@ from ros2_dynid.commands.shared.arguments import (
     sort_robot,
 )
 from ros2_dynid.commands.shared.terminal import Column, print_table, print_verdict, progress_bar
-from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction_columns import AUTO
-from ros2_dynid.identification.options import SIGNIFICANT_SHARE, Method
+from ros2_dynid.identification.options import SIGNIFICANT_SHARE, Method, parse_feet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,7 +180,7 @@ def request_of(args: argparse.Namespace) -> IdentifyRequest:
         sensor=args.sensor,
         controller=args.controller,
         torque_sensor=args.torque_sensor,
-        standing=parse_feet(args.standing),
+        standing=parse_feet(filter(None, args.standing.split(","))),
     )
     return IdentifyRequest(
         robot_source(args),
@@ -193,17 +192,6 @@ def request_of(args: argparse.Namespace) -> IdentifyRequest:
         args.line,
         args.preview,
     )
-
-
-def parse_feet(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the feet of FOOT,FOOT=sole with the number of components that each takes."""
-    feet = []
-    for item in filter(None, text.split(",")):
-        name, _, kind = item.partition("=")
-        if kind not in ("", "point", "sole"):
-            raise InputError(f"--standing {item!r}", "write FOOT or FOOT=sole")
-        feet.append((name, 6 if kind == "sole" else 3))
-    return tuple(feet)
 
 
 def run(args: argparse.Namespace) -> IdentifyOutcome:

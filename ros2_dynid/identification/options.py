@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -197,3 +197,14 @@ class IdentifyOptions:
             raise InputError(f"distance is {self.distance!r}", f"choose from {', '.join(DISTANCES)}")
         if not 0.0 < self.essential_std < 1.0:
             raise InputError(f"essential_std is {self.essential_std}", "give a relative deviation between 0 and 1")
+
+
+def parse_feet(items: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Return the feet of FOOT or FOOT=sole with the number of force components that each takes."""
+    feet = []
+    for item in items:
+        name, _, kind = item.partition("=")
+        if kind not in ("", "point", "sole"):
+            raise InputError(f"standing foot {item!r}", "write FOOT or FOOT=sole")
+        feet.append((name, 6 if kind == "sole" else 3))
+    return tuple(feet)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,6 +72,12 @@ class Reading:
         """Refuse a rate that is not positive."""
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"the rate is {self.rate} Hz", "give the samples a second, such as 1000 [Hz]")
+
+
+def parse_contacts(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the links of LINK or LINK=TOPIC with the topic, or the prefix of the columns, of the force on them."""
+    parts = [item.partition("=") for item in items]
+    return tuple((link, topic or link) for link, _, topic in parts)
 
 
 FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l", "q_m")

@@ -243,20 +243,14 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 def reading_of(args: argparse.Namespace) -> Reading:
     """Return how to read a recording, as the arguments of add_reading_arguments say."""
-    from ros2_dynid.recording.samples import Reading  # here, since NumPy would slow down `dynid --help`
+    from ros2_dynid.recording.samples import Reading, parse_contacts  # here, since NumPy would slow down `dynid --help`
     from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
     columns = parse_columns(args.columns) or None if args.columns else None
     reading = Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)
-    contacts = [item.partition("=") for item in args.contact]
-    return replace(
-        reading,
-        format=args.format,
-        episode=args.episode,
-        base=args.base,
-        contacts=tuple((link, topic or link) for link, _, topic in contacts),
-    )
+    contacts = parse_contacts(args.contact)
+    return replace(reading, format=args.format, episode=args.episode, base=args.base, contacts=contacts)
 
 
 def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from ros2_dynid.action import Identify
-from ros2_dynid.codec import Plain, decode
+from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions
+from ros2_dynid.identification.options import IdentifyOptions, PreparationOptions, parse_feet
 from ros2_dynid.msg import IdentifyOptions as OptionsMessage
 from ros2_dynid.nodes.common.optional import given_fields, optional
-from ros2_dynid.recording.samples import Reading, Units
+from ros2_dynid.recording.samples import Reading, Units, parse_contacts
 from ros2_dynid.recording.table.column_map import parse_columns
 from ros2_dynid.srv import ConvertUrdf, IdentifyPayload, IdentifyRecording
 from ros2_dynid.usecases.identify import IdentifyRequest
@@ -24,10 +24,6 @@ from ros2_dynid.usecases.payload import PayloadRequest
 from ros2_dynid.usecases.robot_source import RobotSource
 
 FLAGS = ("essential", "standard", "consistent")
-
-
-NOT_ASKED = {"base", "contacts"}
-"""How floating bases are read, which requests cannot say: those that a recording has are found."""
 
 
 def identify_request(
@@ -71,18 +67,20 @@ def _plain_options(message: OptionsMessage, sensor: str) -> dict[str, Plain]:
     """Return the options that were given, by their names in the use case."""
     units = {unit: f"{unit}_unit" for unit in _names(Units)}
     given_units = given_fields(message, units.values())
-    reading = given_fields(message, _names(Reading) - {"topic", "columns", "units"} - NOT_ASKED)
+    reading = given_fields(message, _names(Reading) - {"topic", "columns", "units", "contacts"})
     reading |= {"units": {unit: given_units[field] for unit, field in units.items() if field in given_units}}
     if message.topics:
         reading["topic"] = list(message.topics)
     if message.columns:
         reading["columns"] = _columns(message.columns)
+    reading["contacts"] = encode(parse_contacts(message.contacts))
     preparation = given_fields(message, _names(PreparationOptions) - {"gains"}) | {"gains": _gains(message)}
     names = ("friction", "prior", "sensor", "torque_sensor", "controller", "distance", "essential_std", "significant")
     model = given_fields(message, names)
     return {
         "sensor": sensor,
         **model,
+        "standing": encode(parse_feet(message.standing)),
         "checks": not message.no_checks,
         "reading": reading,
         "preparation": preparation,
