@@ -80,5 +80,6 @@ def test_a_goal_has_a_field_for_every_option():
 
 def test_whatever_may_be_left_out_is_a_list_of_at_most_one():
     told = OptionsMessage.get_fields_and_field_types()
-    lists, flags = {"topics", "columns", "gain_joints", "gains"}, {"no_checks"}
+    lists = {"topics", "columns", "gain_joints", "gains", "contacts", "standing"}
+    flags = {"no_checks"}
     assert {name for name, kind in told.items() if not kind.endswith(", 1>")} == lists | flags
