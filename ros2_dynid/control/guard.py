@@ -158,7 +158,7 @@ class Guard:
         elif watch.known(now) and watch.confirmed and watch.moves_steadily():
             q, still = watch.last.state.q, np.zeros_like(watch.last.state.q)
             doubt, dense = still + self._settings.tracking, bool(np.isnan(watch.last.state.dq).all())
-            start = StopStart(q, watch.velocity_seen(), still, still, doubt, dense, follows=False)
+            start = StopStart(q, watch.velocity_to_brake(), still, still, doubt, dense, follows=False)
         else:
             said, self._blind = self._blind, True
             why = watch.unknown(now) or watch.doubt or "its joint states contradict each other"

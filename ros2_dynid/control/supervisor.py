@@ -20,6 +20,9 @@ CLEARLY = 5.0
 """What moves this many times as fast as what counts for rest is seen to move, by a robot that lags, too."""
 UNMOVED = 0.1
 """Share of the tracking tolerance below which a joint has not moved at all."""
+STEP_SPEED = 1.5
+"""Positions that change this many times as fast as the velocity limit are those of a step (an encoder that was reset, a
+simulation that was begun anew), not of motion: joint states tell of motion above the limit long before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +105,18 @@ class Supervisor(JointTrust):
                 q, dq, np.minimum(error, settings.tracking), speed_error, doubt, dense=False, follows=False
             )
         if not follows:
-            measured = self.velocity_seen()
-            dq, speed_error = measured, np.abs(measured - dq)
+            braked = self.velocity_to_brake()
+            dq, speed_error = braked, np.abs(braked - dq)
         seen = self.last.state.q
         since = min(max(now - self.last.measured_at, 0.0), settings.stale)
         q = self.limits.not_beyond(seen + since * dq, seen)
         dense = bool(np.all(np.isnan(self.last.state.dq)))
         return StopStart(q, dq, error, speed_error, np.zeros_like(q), dense, follows)
+
+    def velocity_to_brake(self) -> Array:
+        """Return the velocity seen, shape (n,), that a stop begins with; 0 where positions made a step."""
+        seen = self.velocity_seen()
+        return np.where(np.abs(seen) > STEP_SPEED * self.limits.velocity, 0.0, seen)
 
     def may_go_on(self) -> bool:
         """Whether a robot at rest may be one that goes on along what was stopped: that hardly moves at this time."""

@@ -616,3 +616,18 @@ def test_no_more_is_kept_than_two_thousand_states_though_the_clock_stands():
         assert robot.take(stamp=k + 1, after=0.0) == ""
     kept = robot.watch.samples
     assert len(kept) == 2000 and (kept[0].state.stamp, kept[-1].state.stamp) == (6, 2005)
+
+
+def test_a_stop_does_not_brake_a_step_of_the_positions_as_if_it_were_motion():
+    made = Watched().still()
+    made.watch.follow(reference(NAMES, np.array([0.0, 1.0]), np.array([[1.0, -0.2, 0.3]] * 2)), made.now)
+    moves = 0.9 * LIMITS.velocity * PERIOD
+    for _ in range(6):
+        made.q = made.q + moves
+        made.take(made.q)
+    start = made.watch.stop_start(made.now, moved=True)
+    np.testing.assert_allclose(start.dq, 0.9 * LIMITS.velocity, err_msg="off its reference: what is measured counts")
+    made.q = made.q + np.array([0.0, 0.0, 0.015])  # within what noise may add, and faster than the joint can be
+    made.take(made.q)
+    start = made.watch.stop_start(made.now, moved=True)
+    assert start.dq[2] == 0.0 and np.all(start.dq[:2] > 0.0)

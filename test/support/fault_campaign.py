@@ -446,6 +446,7 @@ class Lane(Node):
         finally:
             self.heal(index)
             self._running = None
+        self.until(lambda: self.watchdog.hears, 30.0)  # a robot that was started anew is found by and by
         if not self.until(lambda: self.watchdog.resting, 8.0):
             self.watchdog.note("the robot does not come to rest", danger=True)
             self.call(SetBool, "sim_robot/emergency_stop", data=True)

@@ -81,6 +81,11 @@ class Watchdog:
         return self._resting >= REST_SAMPLES
 
     @property
+    def hears(self) -> bool:
+        """Whether the robot's own states come."""
+        return time.monotonic() - self._heard < SILENT
+
+    @property
     def speed(self) -> float:
         """The speed [rad/s] of the fastest joint, as the robot itself says."""
         return float(np.abs(self._states.dq).max())
@@ -138,7 +143,7 @@ class Watchdog:
         ):
             if np.nanmax(values) > limit:
                 self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)), danger=True)
-        if time.monotonic() - self._heard < SILENT and not message.header.stamp.sec:
+        if self.hears and not message.header.stamp.sec:
             self._check_way(points)
 
     def _tell(self, message: Any) -> None:
