@@ -109,9 +109,10 @@ class Supervisor(JointTrust):
             dq, speed_error = braked, np.abs(braked - dq)
         seen = self.last.state.q
         since = min(max(now - self.last.measured_at, 0.0), settings.stale)
-        q = self.limits.not_beyond(seen + since * dq, seen)
+        way = q - self.reference(now - since)[0] if follows else since * dq
+        doubt = np.abs(way) if follows else np.zeros_like(q)  # it may have stood since
         dense = bool(np.all(np.isnan(self.last.state.dq)))
-        return StopStart(q, dq, error, speed_error, np.zeros_like(q), dense, follows)
+        return StopStart(self.limits.not_beyond(seen + way, seen), dq, error, speed_error, doubt, dense, follows)
 
     def velocity_to_brake(self) -> Array:
         """Return the velocity seen, shape (n,), that a stop begins with; 0 where positions made a step."""

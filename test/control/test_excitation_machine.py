@@ -938,9 +938,11 @@ def test_a_stop_begins_where_the_robot_must_be_by_now_at_the_speed_of_its_refere
     made.silent = True
     made.run(old)
     made.do(Stop(made.now))
-    dq = way(made.now)[1]
+    q, dq = way(made.now)
+    unseen = q - way(made.now - old)[0]
     assert np.all(np.abs(dq) > 0.1) and np.ptp(error) > 0.02
-    was_sent(made.sent[-1][2], braking(LIMITS, seen + old * dq, dq, error, 0.01, dense=no_velocities).points)
+    stop = braking(LIMITS, seen + unseen, dq, error, 0.01, doubt=np.abs(unseen), dense=no_velocities)
+    was_sent(made.sent[-1][2], stop.points)
 
 
 def test_a_stop_goes_no_further_on_than_states_may_be_old():
@@ -952,8 +954,9 @@ def test_a_stop_goes_no_further_on_than_states_may_be_old():
     assert made.machine.phase is Phase.RUNNING
     way, seen = on_its_way(made), made.measured[0]
     made.do(Stop(made.now))
-    dq = way(made.now)[1]
-    wanted = braking(LIMITS, seen + 0.1 * dq, dq, np.abs(seen - way(made.now - 0.15)[0]), 0.01).points
+    (q, dq), error = way(made.now), np.abs(seen - way(made.now - 0.15)[0])
+    unseen = q - way(made.now - 0.1)[0]
+    wanted = braking(LIMITS, seen + unseen, dq, error, 0.01, doubt=np.abs(unseen)).points
     np.testing.assert_allclose(made.sent[-1][2].t, wanted.t)
     np.testing.assert_allclose(made.sent[-1][2].q, wanted.q, atol=1e-8)
 

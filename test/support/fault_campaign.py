@@ -799,7 +799,7 @@ class EffortLane(Lane):
 
     def home(self) -> None:
         """Bring the robot back by its own position control, with no torque of ours."""
-        self.proxy.efforts_pass = False
+        self.proxy.hold_efforts_back()
         self.call(SetBool, "sim_robot/emergency_stop", data=False)
         self._braked = False
         q = np.array(self.watchdog.q)

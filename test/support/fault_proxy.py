@@ -278,6 +278,10 @@ class Proxy:
                 self._pushed = 0.0
                 self.ceased()
 
+    def hold_efforts_back(self) -> None:
+        """Let no torque through any more: that none comes is not their sender's fault then."""
+        self.efforts_pass, self._pushed = False, 0.0
+
     def to_robot(self, message: JointTrajectory) -> None:
         """Send the robot a trajectory that is not the suite's."""
         self._pushed = 0.0
