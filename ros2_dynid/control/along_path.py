@@ -15,7 +15,7 @@ import numpy as np
 from ros2_dynid.control.motion_gate import ApprovedStop, ApprovedTrajectory
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.stop import DENSE, GRID, start_time
+from ros2_dynid.control.stop import DENSE, GRID, speed_up, start_time
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 
@@ -111,14 +111,14 @@ def resumed_motion(paused: Paused, limits: MotionLimits, settings: MotionSetting
 
 def slowed(path: Reference, s: float, t: Array, T: float) -> tuple[Array, Array, Array]:
     """Return q, dq, ddq, shape (N, n), at t, shape (N,) [s], of a run of the path that slows to rest from time s on."""
-    x = t / T
-    return _run(path, s + T * (x - x**3 + 0.5 * x**4), 1 - 3 * x**2 + 2 * x**3, (6 * x**2 - 6 * x) / T)
+    way, rise, steep = speed_up(t / T)
+    return _run(path, s + t - T * way, 1 - rise, -steep / T)
 
 
 def hastened(path: Reference, s: float, t: Array, T: float) -> tuple[Array, Array, Array]:
     """Return q, dq, ddq, shape (N, n), at t, shape (N,) [s], of a run that begins at rest at time s of the path."""
-    x = t / T
-    return _run(path, s + T * (x**3 - 0.5 * x**4), 3 * x**2 - 2 * x**3, (6 * x - 6 * x**2) / T)
+    way, rise, steep = speed_up(t / T)
+    return _run(path, s + T * way, rise, steep / T)
 
 
 def _run(path: Reference, s: Array, ds: Array, dds: Array) -> tuple[Array, Array, Array]:

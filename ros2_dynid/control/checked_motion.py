@@ -12,7 +12,7 @@ import numpy as np
 from ros2_dynid.control.motion_gate import ApprovedTrajectory
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.stop import GRID, approach_reference, motion_extent, start_time
+from ros2_dynid.control.stop import GRID, approach_reference, motion_extent, speed_up, start_time
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
 
@@ -145,9 +145,9 @@ def jog_reference(
     cruise = (way - speed * T) / speed
     x, after = np.linspace(0.0, 1.0, 5), slice(0 if cruise > GRID else 1, None)
     t = np.concatenate((T * x, T + cruise + T * x[after]))
-    up, down = speed * T * (x**3 - 0.5 * x**4), speed * T * (x - x**3 + 0.5 * x**4)
-    rise, fall = speed * (3 * x**2 - 2 * x**3), speed * (1 - 3 * x**2 + 2 * x**3)
-    steep = speed * (6 * x - 6 * x**2) / T
+    way_up, rise, steep = speed_up(x)
+    up, down = speed * T * way_up, speed * T * (x - way_up)
+    rise, fall, steep = speed * rise, speed * (1 - rise), speed * steep / T
     s = np.concatenate((up, up[-1] + speed * cruise + down[after]))
     columns = (s, np.concatenate((rise, fall[after])), np.concatenate((steep, -steep[after])))
     side = np.sign(q_to[j] - q_from[j]) * np.eye(len(q_from))[j]

@@ -148,7 +148,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
     def _refused(self, why: str) -> FeedforwardOutcome:
         return FeedforwardOutcome(refused=why)
 
-    def _refusal(self, _: Any = None) -> str:
+    def _refusal(self, event: Any) -> str:
         return self.law.refusal(self.state)
 
     # --- models, loads, descriptions, settings
@@ -370,7 +370,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
             raise InputError(model.retired, "deactivate, and load the model of this robot")
         self._judge_rest()
         if self.law.readiness() is not S.WAITING:
-            raise DynidError(self._refusal())
+            raise DynidError(self.law.refusal(self.state))
         assert model.motion is not None
         return model.motion
 
@@ -551,7 +551,7 @@ class FeedforwardMachine(StateMachine[FeedforwardState, FeedforwardOutcome]):
         if self.state in UNREADY or self.state is S.WAITING:
             self._enter(self.law.readiness())
             if self.state in (S.NO_LIMITS, S.UNDECLARED) and not self.law.declaration.contradiction:
-                self._news.add_once(self._refusal(), warning=True)
+                self._news.add_once(self.law.refusal(self.state), warning=True)
         if self.state in NOT_TICKING or (self.state is S.WAITING and not self.streaming):
             self.due = np.inf
         elif self.state is S.WAITING:

@@ -164,6 +164,14 @@ def start_time(limits: MotionLimits, error: float, share: float) -> float:
     return _on_grid(t)
 
 
+def speed_up(x: Array) -> tuple[Array, Array, Array]:
+    """Return the way, the speed and the acceleration at x = t / T of a rise from rest: its speed is 3 x^2 - 2 x^3.
+
+    Ways are in speed T, half of one in all, accelerations in speed / T, 1.5 at most. Backwards it is a fall to rest.
+    """
+    return x**3 - 0.5 * x**4, 3 * x**2 - 2 * x**3, 6 * x - 6 * x**2
+
+
 def _on_grid(t: float) -> float:
     """Return the first multiple of GRID at or after t [s]."""
     return float(np.ceil(t / GRID - 1e-9) * GRID)
